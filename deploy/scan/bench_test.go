@@ -16,7 +16,7 @@ func BenchmarkFiles(b *testing.B) {
 	var files []File
 	for i := range min(b.N, 2000) {
 		path := filepath.Join(folder, fmt.Sprintf("%d.jsonl", i))
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "msg_", fmt.Sprint("msg_", i, "_"))), 0o600); err != nil {
 			b.Fatal(err)
 		}
 		files = append(files, File{Path: path, Size: int64(len(text))})

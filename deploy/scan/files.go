@@ -14,9 +14,11 @@ import (
 	"github.com/unloop/unloop/deploy/scan/agents"
 )
 
-// File is a file with sessions.
+// File is a file with sessions, or a part of one.
 type File struct {
 	Path string
+	// Part names the part; "" is the whole file. Size is in bytes.
+	Part string
 	Size int64
 	// Agent is the program whose sessions it has; nil if it is a recording, an export or
 	// messages, which package logs reads.
@@ -51,11 +53,14 @@ func At(path string, since time.Time) ([]File, error) {
 	}
 	if !info.IsDir() {
 		a, err := agents.Of(path)
-		return []File{{path, info.Size(), a}}, err
+		return []File{{Path: path, Size: info.Size(), Agent: a}}, err
 	}
 	return below(path, since, func(path string) (*agents.Agent, bool, error) {
 		switch filepath.Ext(path) {
 		case ".json", ".jsonl", ".ndjson", ".traj", ".db":
+			if agents.IsPiece(path) || filepath.Base(path) == LabelsFile {
+				return nil, false, nil
+			}
 			a, err := agents.Of(path)
 			return a, true, err
 		}
@@ -76,7 +81,7 @@ func below(root string, since time.Time, wanted func(path string) (*agents.Agent
 		}
 		a, ok, err := wanted(path)
 		if ok && err == nil {
-			all = append(all, File{path, info.Size(), a})
+			all = append(all, File{Path: path, Size: info.Size(), Agent: a})
 		}
 		return err
 	})

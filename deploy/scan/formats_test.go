@@ -1,11 +1,13 @@
 package scan
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -118,6 +120,12 @@ func copilotLines() []string {
 
 func writeOpencode(t *testing.T, path string) {
 	t.Helper()
+	writeOpencodes(t, path, 1)
+}
+
+// writeOpencodes writes a database with sessions, one an hour.
+func writeOpencodes(t *testing.T, path string, sessions int) {
+	t.Helper()
 	writeFile(t, path, "")
 	db, err := sqlite3.Open(path)
 	if err != nil {
@@ -128,26 +136,58 @@ func writeOpencode(t *testing.T, path string) {
 			t.Error(err)
 		}
 	}()
-	sql := "CREATE TABLE message (id text, session_id text, time_created integer, data text); CREATE TABLE part (id text, message_id text, session_id text, time_created integer, data text);"
-	const begin = 1772442000000 // 2026-03-02 09:00 in milliseconds
+	sql := `CREATE TABLE message (id text PRIMARY KEY, session_id text, time_created integer, time_updated integer, data text);
+		CREATE INDEX message_session_time_created_id_idx ON message (session_id, time_created, id);
+		CREATE TABLE part (id text PRIMARY KEY, message_id text, session_id text, time_created integer, time_updated integer, data text);
+		CREATE INDEX part_message_id_id_idx ON part (message_id, id);
+		BEGIN;`
+	var all strings.Builder
+	all.WriteString(sql)
+	for n := range sessions {
+		session := fmt.Sprint("ses_", n+1)
+		opencodeSession(session, n, func(id, data string) {
+			fmt.Fprintf(&all, "INSERT INTO message VALUES ('%s', '%s', %d, 0, '%s');\n", id, session, all.Len(), data)
+		}, func(message, id, data string) {
+			fmt.Fprintf(&all, "INSERT INTO part VALUES ('%s', '%s', '%s', %d, 0, '%s');\n", id, message, session, all.Len(), data)
+		})
+	}
+	all.WriteString("COMMIT;")
+	if err := db.Exec(all.String()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// opencodeSession calls message and part with those of a session that begins at an hour. The
+// ids are in their order.
+func opencodeSession(session string, hour int, message func(id, data string), part func(message, id, data string)) {
+	begin := 1772442000000 + hour*3600_000 // 2026-03-02 09:00 in milliseconds
 	parts := 0
-	message := func(n int, id, data string, of ...string) {
-		sql += fmt.Sprintf("INSERT INTO message VALUES ('%s', 'ses_1', %d, '%s');", id, begin+n*10000, data)
-		for _, part := range of {
+	write := func(n int, id, data string, of ...string) {
+		id = session + id
+		message(id, fmt.Sprintf(`{"time":{"created":%d},%s`, begin+n*10000, data[1:]))
+		for _, text := range of {
 			parts++
-			sql += fmt.Sprintf("INSERT INTO part VALUES ('prt_%04d', '%s', 'ses_1', %d, '%s');", parts, id, begin+n*10000, part)
+			part(id, fmt.Sprintf("prt_%s%04d", session, parts), text)
 		}
 	}
 	const finish = `{"type":"step-finish","tokens":{"input":400,"output":15,"reasoning":5,"cache":{"read":600,"write":0}},"cost":0}`
-	message(0, "m_q", `{"role":"user"}`, `{"type":"text","text":"Make the tests pass."}`)
+	write(0, "m_0", `{"role":"user","summary":{"title":"Tests"}}`, `{"type":"text","text":"Make the tests pass."}`)
 	for i := range rounds {
-		message(2*i+1, fmt.Sprintf("m_%02d", i), `{"role":"assistant","modelID":"gpt-5"}`, `{"type":"step-start"}`,
-			fmt.Sprintf(`{"type":"tool","tool":"bash","callID":"c%d","state":{"status":"error","input":{"command":"npm test"},"error":"1 failed: cart","time":{"end":%d}}}`, i, begin+(2*i+2)*10000), finish)
+		write(2*i+1, fmt.Sprintf("m_1%02d", i), `{"role":"assistant","modelID":"gpt-5"}`, `{"type":"step-start"}`,
+			fmt.Sprintf(`{"type":"tool","tool":"bash","callID":"c%d","state":{"status":"error","input":{"command":"npm test"},"error":"1 failed: cart","time":{"start":%d,"end":%d}}}`, i, begin+(2*i+1)*10000, begin+(2*i+2)*10000), finish)
 	}
-	message(2*rounds+1, "m_z", `{"role":"assistant","modelID":"gpt-5"}`, `{"type":"step-start"}`, `{"type":"text","text":"I give up."}`, finish)
-	if err := db.Exec(sql); err != nil {
-		t.Fatal(err)
-	}
+	write(2*rounds+1, "m_2", `{"role":"assistant","modelID":"gpt-5"}`, `{"type":"step-start"}`, `{"type":"text","text":"I give up."}`, finish)
+}
+
+// writeStorage writes a session as earlier versions of opencode did, below a folder.
+func writeStorage(t *testing.T, folder, session string) {
+	t.Helper()
+	writeFile(t, filepath.Join(folder, "storage/session/shop", session+".json"), fmt.Sprintf(`{"id":%q,"projectID":"shop","title":"Tests"}`, session))
+	opencodeSession(session, 0, func(id, data string) {
+		writeFile(t, filepath.Join(folder, "storage/message", session, id+".json"), data)
+	}, func(message, id, data string) {
+		writeFile(t, filepath.Join(folder, "storage/part", message, id+".json"), data)
+	})
 }
 
 func writeSWE(t *testing.T, path string) {
@@ -253,5 +293,43 @@ func TestHomeIsSearchedForWhatAgentsKeep(t *testing.T) {
 	files, err = Home(home, func(name string) string { return map[string]string{"CODEX_HOME": other}[name] }, Config{}.Since)
 	if err != nil || len(files) != want || !strings.HasPrefix(files[1].Path, other) {
 		t.Errorf("with CODEX_HOME: %+v, %v", files, err)
+	}
+}
+
+// A database is read session by session, and many sessions in parts of it.
+func TestSessionsOfADatabaseAreReadInParts(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "opencode.db")
+	writeOpencodes(t, path, 250)
+	parts, err := agents.All[3].Parts(path)
+	if err != nil || len(parts) != 2 {
+		t.Fatalf("%d parts, %v", len(parts), err)
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := At(path, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := 0.0
+	var mu sync.Mutex
+	cfg := config()
+	cfg.Progress = func(f File) {
+		mu.Lock()
+		defer mu.Unlock()
+		read += float64(f.Size)
+	}
+	r, err := Files(t.Context(), files, cfg)
+	if err != nil || r.Sessions != 250 || r.Looped != 250 || r.Spent.Requests != 250*(rounds+1) || r.Unreadable != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if read < 0.99*float64(len(before)) || read > float64(len(before)) {
+		t.Errorf("progress came to %.0f of %d bytes", read, len(before))
+	}
+	after, err := os.ReadFile(path)
+	if err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the database was changed, %v", err)
 	}
 }

@@ -398,7 +398,7 @@ func TestScanDecidesAsAGatewayDoes(t *testing.T) {
 	shadow, watched := patient(t, "shadow")
 	found := 0
 	for i, f := range recorded(t) {
-		scanned := scanFile(t.Context(), f, cfg)
+		scanned := scanFile(t.Context(), f, cfg, nil)
 		if scanned.err != nil || scanned.faults > 0 {
 			t.Fatalf("session %d: %v, %d faults", i, scanned.err, scanned.faults)
 		}

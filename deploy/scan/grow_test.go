@@ -12,7 +12,10 @@ import (
 // longSession returns a session of Claude Code with n calls, whose results have a length and are
 // work that moves on: no two are equal.
 func longSession(id string, n, length int) string {
-	words := strings.Fields("the cart adds taxes to each order before it is sent so that totals match what the shop shows a buyer while errors are kept with their traces and retried later by a worker")
+	lines := []string{
+		"func (c *Cart) Total(orders []Order) (sum int, err error) {", "\tfor _, o := range orders {", "\t\tif o.Price < 0 {", "\t\t\treturn 0, fmt.Errorf(\"order %s: %w\", o.ID, ErrPrice)",
+		"\t}", "// Total returns what a buyer pays, with taxes, before the order is sent.", "--- PASS: TestTotal (0.02s)", "ok  \tgithub.com/ada/shop/cart\t0.412s", "src/cart/total.ts:41:17 - const taxes = rates[country] ?? 0;",
+	}
 	random := rand.New(rand.NewPCG(uint64(n), uint64(length)))
 	var out strings.Builder
 	line := func(step int, kind, message string) {
@@ -23,7 +26,7 @@ func longSession(id string, n, length int) string {
 		line(2*i+1, "assistant", fmt.Sprintf(`{"id":"msg_%d","role":"assistant","model":"claude-sonnet-4-5","content":[{"type":"text","text":"Now file %d."},{"type":"tool_use","id":"t%d","name":"Read","input":{"file_path":"/home/ada/shop/f%d.go"}}],"usage":{"input_tokens":300,"output_tokens":20}}`, i, i, i, i))
 		var text strings.Builder
 		for text.Len() < length {
-			fmt.Fprintf(&text, "%d %s %s = %d; ", text.Len(), words[random.IntN(len(words))], words[random.IntN(len(words))], random.IntN(10000))
+			fmt.Fprintf(&text, "%s // %x\n", lines[random.IntN(len(lines))], random.IntN(1<<20))
 		}
 		line(2*i+2, "user", fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":%q}]}`, i, text.String()))
 	}

@@ -169,7 +169,7 @@ func TestTuneSearchesThresholds(t *testing.T) {
 	for i := range 6 {
 		name := fmt.Sprintf("%02d.jsonl", i)
 		polls := strings.NewReplacer(`"is_error":true`, `"is_error":false`, "1 failed: cart", "2 of 9 orders were sent so far", "npm test", "shop orders")
-		writeFile(t, filepath.Join(home, name), polls.Replace(strings.Join(claudeLines(), "\n")))
+		writeFile(t, filepath.Join(home, name), strings.ReplaceAll(polls.Replace(strings.Join(claudeLines(), "\n")), "msg_", fmt.Sprint("msg_", i)))
 		verdict := Honest // a person says that eight equal looks are work
 		if i < 2 {
 			verdict = Unsure

@@ -1,9 +1,12 @@
 package scan
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/unloop/unloop/deploy/replay/logs"
@@ -17,18 +20,20 @@ func requests(agent string, steps iter.Seq2[agents.Step, error]) iter.Seq2[logs.
 	return func(yield func(logs.Request, error) bool) {
 		w := &writer{agent: agent, yield: yield, conversations: map[string]*conversation{}}
 		for s, err := range steps {
-			if err != nil {
+			switch {
+			case err != nil:
 				w.done = w.done || !yield(logs.Request{}, err)
-			} else {
+			case s.Kind == agents.Ended:
+				w.end(s.Session)
+			default:
 				w.conversation(s.Session).add(&s)
 			}
 			if w.done {
 				return
 			}
 		}
-		for _, c := range w.conversations {
-			c.flush()
-			c.answered()
+		for _, session := range slices.Sorted(maps.Keys(w.conversations)) {
+			w.end(session)
 		}
 	}
 }
@@ -52,6 +57,15 @@ func (w *writer) conversation(session string) *conversation {
 	return c
 }
 
+// end ends a conversation.
+func (w *writer) end(session string) {
+	if c := w.conversations[session]; c != nil {
+		c.flush()
+		c.answered()
+		delete(w.conversations, session)
+	}
+}
+
 func (w *writer) send(q logs.Request) { w.done = w.done || !w.yield(q, nil) }
 
 // conversation is the history of one agent.
@@ -71,11 +85,11 @@ type conversation struct {
 
 // answer is an answer of the model.
 type answer struct {
-	id, sent string
-	end      time.Time
-	usage    agents.Usage
-	text     string
-	calls    []agents.Call
+	id, origin, sent string
+	end              time.Time
+	usage            agents.Usage
+	text             string
+	calls            []agents.Call
 }
 
 // block is a block of a message's content.
@@ -106,7 +120,7 @@ func (c *conversation) add(s *agents.Step) {
 	case agents.Compacted:
 		c.flush()
 		c.begin()
-		c.message("user", []block{{Type: "text", Text: s.Text}})
+		c.message("user", []block{{Type: "text", Text: cmp.Or(s.Text, "…")}}) // some agents keep no summary
 	case agents.Said:
 		c.flush()
 		c.endResults()
@@ -121,12 +135,18 @@ func (c *conversation) add(s *agents.Step) {
 // piece adds a piece of an answer. The pieces of an answer stand together, but for its tokens.
 func (c *conversation) piece(s *agents.Step) {
 	if c.unpaid != nil && c.unpaid.id == s.ID && (c.open == nil || c.open.id != s.ID) {
-		c.unpaid.usage = s.Usage
+		if s.Usage != (agents.Usage{}) {
+			c.unpaid.usage = s.Usage
+		}
+		if late := (answer{text: s.Text, calls: s.Calls}); late.text != "" || len(late.calls) > 0 { // behind a result of the same answer
+			c.endResults()
+			c.message("assistant", late.blocks())
+		}
 		return
 	}
 	if c.open == nil || c.open.id != s.ID {
 		c.flush()
-		c.open = &answer{id: s.ID}
+		c.open = &answer{id: s.ID, origin: s.Origin}
 	}
 	a := c.open
 	a.text += s.Text
@@ -156,11 +176,17 @@ func (c *conversation) flush() {
 			c.sent = c.at
 		}
 		c.send(logs.Request{
-			Source: logs.Session, ID: a.sent, Line: c.line, Time: c.sent, Method: "POST", Path: "/v1/messages",
+			Source: logs.Session, ID: a.sent, Origin: a.origin, Line: c.line, Time: c.sent, Method: "POST", Path: "/v1/messages",
 			Caller: c.agent, Session: c.session, Model: c.model, Conversation: c.history, Added: c.added,
 		})
 		c.added, c.unpaid = nil, a
 	}
+	c.message("assistant", a.blocks())
+	c.at = a.end
+}
+
+// blocks returns the content of the answer.
+func (a *answer) blocks() []block {
 	blocks := make([]block, 0, 1+len(a.calls))
 	if a.text != "" {
 		blocks = append(blocks, block{Type: "text", Text: a.text})
@@ -168,8 +194,7 @@ func (c *conversation) flush() {
 	for _, call := range a.calls {
 		blocks = append(blocks, block{Type: "tool_use", ID: call.ID, Name: call.Tool, Input: object(call.Arguments)})
 	}
-	c.message("assistant", blocks)
-	c.at = a.end
+	return blocks
 }
 
 // answered sends the outcome of the answer whose tokens were waited for.

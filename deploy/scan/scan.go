@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"hash/maphash"
 	"iter"
 	"os"
 	"runtime"
@@ -37,34 +38,33 @@ type Config struct {
 	Progress func(File)
 }
 
-// Files evaluates files, on all processors, and returns a report on all of them. A file that
-// can't be read is counted, and the others are not affected.
+// Files evaluates files, on all processors, and returns a report on all of them. What can't
+// be read is counted, and the rest is not affected. A request that several sessions have, since
+// one goes on from a copy of another, counts in the first of them.
 func Files(ctx context.Context, files []File, cfg Config) (*Report, error) {
+	files, faults := divided(files)
 	results := make([]*result, len(files))
-	next := make(chan int)
-	var workers sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), max(1, len(files))) {
-		workers.Go(func() {
-			for i := range next {
-				results[i] = scanFile(ctx, files[i], cfg)
-				if cfg.Progress != nil {
-					cfg.Progress(files[i])
-				}
-			}
+	all := make([]int, len(files))
+	for i := range all {
+		all[i] = i
+	}
+	each(ctx, all, func(i int) {
+		results[i] = scanFile(ctx, files[i], cfg, nil)
+		if cfg.Progress != nil {
+			cfg.Progress(files[i])
+		}
+	})
+	if ctx.Err() == nil {
+		owners, shared := owners(files, results)
+		each(ctx, shared, func(i int) {
+			results[i] = scanFile(ctx, files[i], cfg, func(origin uint64) bool { return owners[origin] != i })
 		})
 	}
-	for i := range files {
-		if ctx.Err() != nil {
-			break
-		}
-		next <- i
-	}
-	close(next)
-	workers.Wait()
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	out := newReport()
+	out.Unreadable = faults
 	for i, r := range results {
 		if r.err != nil {
 			return nil, r.err
@@ -73,6 +73,79 @@ func Files(ctx context.Context, files []File, cfg Config) (*Report, error) {
 	}
 	out.finish()
 	return out, nil
+}
+
+// each calls work for each of some numbers, on all processors.
+func each(ctx context.Context, numbers []int, work func(i int)) {
+	next := make(chan int)
+	var workers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(numbers)) {
+		workers.Go(func() {
+			for i := range next {
+				work(i)
+			}
+		})
+	}
+	for _, i := range numbers {
+		if ctx.Err() != nil {
+			break
+		}
+		next <- i
+	}
+	close(next)
+	workers.Wait()
+}
+
+// divided returns files in the parts that they can be read in, and the number of those that
+// can't be read.
+func divided(files []File) (out []File, faults int) {
+	for _, f := range files {
+		if f.Agent == nil || f.Agent.Parts == nil {
+			out = append(out, f)
+			continue
+		}
+		parts, err := f.Agent.Parts(f.Path)
+		if err != nil {
+			faults++
+			continue
+		}
+		if parts == nil {
+			out = append(out, f)
+		}
+		for _, p := range parts {
+			out = append(out, File{Path: f.Path, Part: p.Name, Size: int64(p.Share * float64(f.Size)), Agent: f.Agent})
+		}
+	}
+	return out, faults
+}
+
+// owners returns which file each request counts in, by their origins: the one that begins
+// first. shared are the files with requests that count in another.
+func owners(files []File, results []*result) (owners map[uint64]int, shared []int) {
+	order := make([]int, 0, len(files))
+	for i, r := range results {
+		if r.report != nil {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(results[a].begin().Compare(results[b].begin()), cmp.Compare(files[a].Path, files[b].Path))
+	})
+	owners = map[uint64]int{}
+	for _, i := range order {
+		foreign := false
+		for _, origin := range results[i].origins {
+			if owner, known := owners[origin]; !known {
+				owners[origin] = i
+			} else if owner != i {
+				foreign = true
+			}
+		}
+		if foreign {
+			shared = append(shared, i)
+		}
+	}
+	return owners, shared
 }
 
 // result is what is known of a file.
@@ -86,13 +159,24 @@ type result struct {
 	// marks are the first requests of a session with each action about a loop.
 	marks map[string]Did
 	// texts name loops in words.
-	texts  map[string]string
-	faults int
-	err    error
+	texts map[string]string
+	// origins are hashes of those of the requests.
+	origins []uint64
+	faults  int
+	err     error
 }
 
-// scanFile evaluates a file. Only a fault of the configuration is an error.
-func scanFile(ctx context.Context, f File, cfg Config) *result {
+// begin returns the first recorded time; zero without any.
+func (r *result) begin() (at time.Time) {
+	if r.report.From != nil {
+		at = *r.report.From
+	}
+	return at
+}
+
+// scanFile evaluates a file, without the requests whose origins are to be skipped. Only a
+// fault of the configuration is an error.
+func scanFile(ctx context.Context, f File, cfg Config, skip func(origin uint64) bool) *result {
 	r := &result{sessions: map[string]int{}, shown: map[string]excerpts.Loop{}, newest: map[string]*logs.Request{}, marks: map[string]Did{}, texts: map[string]string{}}
 	var findings []*checkpb.Finding
 	run, err := replay.New(ctx, replay.Config{
@@ -108,7 +192,8 @@ func scanFile(ctx context.Context, f File, cfg Config) *result {
 			r.faults++
 			continue
 		}
-		if !q.Time.IsZero() && q.Time.Before(cfg.Since) {
+		origin := hashOf(f, &q)
+		if !q.Time.IsZero() && q.Time.Before(cfg.Since) || origin != 0 && skip != nil && skip(origin) {
 			if err := run.Pass(ctx, f.Path, &q); err != nil {
 				r.faults++
 			}
@@ -122,6 +207,9 @@ func scanFile(ctx context.Context, f File, cfg Config) *result {
 			r.faults++
 			continue
 		}
+		if origin != 0 {
+			r.origins = append(r.origins, origin)
+		}
 		if q.Answer == nil {
 			r.sessions[nameOf(f.Path, &q)]++
 			r.found(run, f.Path, &q, findings)
@@ -134,6 +222,16 @@ func scanFile(ctx context.Context, f File, cfg Config) *result {
 	r.report = run.Report()
 	return r
 }
+
+// hashOf returns a hash of the origin of a request; 0 if that is not known.
+func hashOf(f File, q *logs.Request) uint64 {
+	if q.Origin == "" {
+		return 0
+	}
+	return maphash.String(seed, f.Agent.Name+"/"+q.Origin)
+}
+
+var seed = maphash.MakeSeed()
 
 // maxKept is how many requests are kept of loops that may go on.
 const maxKept = 64
@@ -170,7 +268,7 @@ func nameOf(path string, q *logs.Request) string {
 // open returns the requests of a file.
 func open(f File) iter.Seq2[logs.Request, error] {
 	if f.Agent != nil {
-		return requests(f.Agent.Name, f.Agent.Read(f.Path))
+		return requests(f.Agent.Name, f.Agent.Read(f.Path, f.Part))
 	}
 	return func(yield func(logs.Request, error) bool) {
 		in, err := os.Open(f.Path)

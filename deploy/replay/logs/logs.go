@@ -43,8 +43,9 @@ type Request struct {
 	// Answer is set if the entry is not a request but the answer to an earlier one. Of
 	// the other fields, only Source, Line and Time are set then.
 	Answer *Answer
-	// ID identifies the request for its answer; "" if the answer is not a separate line.
-	ID string
+	// ID identifies the request for its answer; "" if the answer is not a separate line. Origin
+	// identifies it in all copies of its session; "" if nothing does.
+	ID, Origin string
 	// Line is the line of the request in the input, from 1: the first line of a value
 	// over many lines.
 	Line int

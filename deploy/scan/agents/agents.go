@@ -32,9 +32,18 @@ type Agent struct {
 	// Recognizes reports whether a file elsewhere has sessions, by its name and its
 	// beginning.
 	Recognizes func(name string, begin []byte) bool
-	// Read yields the steps of a file in their order, with errors in the place of what can't
-	// be read.
-	Read func(path string) iter.Seq2[Step, error]
+	// Parts returns the parts of a file with many sessions, which can be read one by one; nil if
+	// its files are read as a whole.
+	Parts func(path string) ([]Part, error)
+	// Read yields the steps of a part of a file in their order, with errors in the place of what
+	// can't be read. Of a file without parts, the part is "".
+	Read func(path, part string) iter.Seq2[Step, error]
+}
+
+// Part is a part of a file, which has a share of its size.
+type Part struct {
+	Name  string
+	Share float64
 }
 
 // All are the agents whose sessions can be read.
@@ -73,6 +82,8 @@ const (
 	Returned
 	// Compacted replaces all before it by a summary.
 	Compacted
+	// Ended says that the file has no further step of the session.
+	Ended
 )
 
 // Step is a step of a session.
@@ -85,7 +96,10 @@ type Step struct {
 	Text    string
 	// ID is that of an answer, whose pieces have the same, or of the call that a result is
 	// for.
-	ID     string
+	ID string
+	// Origin identifies an answer in all copies of its session, such as those that a resumed
+	// session begins with; "" if nothing does.
+	Origin string
 	Calls  []Call
 	Failed bool
 	Model  string
@@ -101,9 +115,10 @@ type Call struct {
 
 // Usage is what an answer cost; zero if that is not recorded.
 type Usage struct {
-	// Input are all input tokens, with those from a cache (Cached).
-	Input, Cached, Output int
-	USD                   float64
+	// Input are all input tokens, with those read from a cache (Cached), and those written to
+	// one for five minutes (Written) or an hour (WrittenHour).
+	Input, Cached, Written, WrittenHour, Output int
+	USD                                         float64
 }
 
 // Limit bounds a line, and a file that is one value, in bytes.
@@ -179,7 +194,10 @@ func skipLine(in *bufio.Reader) error {
 func whole[T any](path string, read func(v *T, yield func(Step) bool) error) iter.Seq2[Step, error] {
 	return func(yield func(Step, error) bool) {
 		v := new(T)
-		err := decodeFile(path, v)
+		data, err := readFile(path)
+		if err == nil {
+			err = json.Unmarshal(data, v)
+		}
 		more := true
 		if err == nil {
 			err = read(v, func(s Step) bool {
@@ -193,20 +211,18 @@ func whole[T any](path string, read func(v *T, yield func(Step) bool) error) ite
 	}
 }
 
-func decodeFile(path string, v any) error {
+// readFile returns a file that is not longer than Limit.
+func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = f.Close() }() // it was only read
 	text, err := io.ReadAll(io.LimitReader(f, Limit+1))
-	switch {
-	case err != nil:
-		return err
-	case len(text) > Limit:
-		return ErrTooLong
+	if err == nil && len(text) > Limit {
+		return nil, ErrTooLong
 	}
-	return json.Unmarshal(text, v)
+	return text, err
 }
 
 // text reads a content that is a string or a list of parts with texts.
@@ -214,10 +230,8 @@ type text string
 
 // UnmarshalJSON implements json.Unmarshaler. Parts of other kinds have no text.
 func (t *text) UnmarshalJSON(b []byte) error {
-	var s string
-	if json.Unmarshal(b, &s) == nil {
-		*t = text(s)
-		return nil
+	if len(b) > 0 && b[0] == '"' {
+		return json.Unmarshal(b, (*string)(t))
 	}
 	var parts []struct {
 		Text   string `json:"text"`

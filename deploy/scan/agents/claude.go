@@ -17,9 +17,9 @@ var claude = Agent{
 	Folders: []string{".claude/projects"}, Env: "CLAUDE_CONFIG_DIR",
 	Keeps: func(path string) bool { return filepath.Ext(path) == ".jsonl" },
 	Recognizes: func(_ string, begin []byte) bool {
-		return bytes.Contains(begin, []byte(`"sessionId":"`)) && bytes.Contains(begin, []byte(`"parentUuid":`))
+		return bytes.Contains(begin, []byte(`"sessionId"`)) && bytes.Contains(begin, []byte(`"parentUuid"`))
 	},
-	Read: func(path string) iter.Seq2[Step, error] {
+	Read: func(path, _ string) iter.Seq2[Step, error] {
 		return lines(path, func(line []byte, _ int, yield func(Step) bool) error { return readClaude(line, yield) })
 	},
 }
@@ -44,6 +44,9 @@ type claudeMessage struct {
 		Output   int `json:"output_tokens"`
 		Creation int `json:"cache_creation_input_tokens"`
 		Read     int `json:"cache_read_input_tokens"`
+		Written  struct {
+			Hour int `json:"ephemeral_1h_input_tokens"`
+		} `json:"cache_creation"`
 	} `json:"usage"`
 }
 
@@ -59,7 +62,7 @@ type claudeBlock struct {
 }
 
 func readClaude(line []byte, yield func(Step) bool) error {
-	if !bytes.Contains(line, []byte(`"message":`)) {
+	if !bytes.Contains(line, []byte(`"message"`)) {
 		return nil
 	}
 	var l claudeLine
@@ -75,10 +78,14 @@ func readClaude(line []byte, yield func(Step) bool) error {
 	}
 	var said string
 	var blocks []claudeBlock
-	if json.Unmarshal(l.Message.Content, &said) != nil {
-		if err := json.Unmarshal(l.Message.Content, &blocks); err != nil {
-			return err
-		}
+	var err error
+	if bytes.HasPrefix(l.Message.Content, []byte(`"`)) {
+		err = json.Unmarshal(l.Message.Content, &said)
+	} else {
+		err = json.Unmarshal(l.Message.Content, &blocks)
+	}
+	if err != nil {
+		return err
 	}
 	if l.Type == "assistant" {
 		yield(claudeAnswer(step, &l.Message, said, blocks))
@@ -107,9 +114,10 @@ func readClaude(line []byte, yield func(Step) bool) error {
 }
 
 func claudeAnswer(step Step, m *claudeMessage, said string, blocks []claudeBlock) Step {
-	step.Kind, step.ID, step.Model, step.Text = Answered, m.ID, m.Model, said
+	step.Kind, step.ID, step.Origin, step.Model, step.Text = Answered, m.ID, m.ID, m.Model, said
 	u := m.Usage
-	step.Usage = Usage{Input: u.Input + u.Creation + u.Read, Cached: u.Read, Output: u.Output}
+	hour := min(u.Written.Hour, u.Creation)
+	step.Usage = Usage{Input: u.Input + u.Creation + u.Read, Cached: u.Read, Written: u.Creation - hour, WrittenHour: hour, Output: u.Output}
 	for _, b := range blocks {
 		switch b.Type {
 		case "text":

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"hash"
+	"hash/fnv"
+	"io"
 	"iter"
 	"path/filepath"
 	"strings"
@@ -19,8 +22,8 @@ var codex = Agent{
 	Recognizes: func(name string, begin []byte) bool {
 		return isRollout(name) || bytes.Contains(begin, []byte(`"type":"session_meta"`))
 	},
-	Read: func(path string) iter.Seq2[Step, error] {
-		r := &codexReader{}
+	Read: func(path, _ string) iter.Seq2[Step, error] {
+		r := &codexReader{said: fnv.New128a()}
 		return lines(path, func(line []byte, n int, yield func(Step) bool) error { return r.read(line, n, yield) })
 	},
 }
@@ -37,6 +40,10 @@ type codexReader struct {
 	answer int
 	// spoken is the id of the newest answer: its tokens may come behind a result.
 	spoken string
+	// said covers all items so far, and called says that one of them has the id of a call. A
+	// session that is forked begins with the items of another, under its own name and times.
+	said   hash.Hash
+	called bool
 }
 
 type codexLine struct {
@@ -84,11 +91,14 @@ func (r *codexReader) read(line []byte, n int, yield func(Step) bool) error {
 	step := Step{Session: r.session, Time: l.Timestamp, Model: r.model}
 	switch l.Type {
 	case "session_meta":
-		r.session = p.ID
+		if r.session == "" { // that of the session it was forked from may follow
+			r.session = p.ID
+		}
 	case "turn_context":
 		r.model = p.Model
 	case "compacted":
 		step.Kind, step.Text = Compacted, p.Message
+		r.hash(p.Type, p.Message)
 		yield(step)
 	case "event_msg":
 		if p.Type == "token_count" && p.Info.Last.Input > 0 {
@@ -122,10 +132,24 @@ func (r *codexReader) item(step Step, p *codexItem, n int, yield func(Step) bool
 	default:
 		return
 	}
+	r.hash(p.Type, p.CallID, step.Text)
+	for _, c := range step.Calls {
+		r.hash(c.Tool, string(c.Arguments))
+		r.called = true
+	}
 	if step.Kind == Answered {
 		r.spoken = step.ID
+		if r.called { // the provider's ids tell it from equal words of another session
+			step.Origin = string(r.said.Sum(nil))
+		}
 	}
 	yield(step)
+}
+
+func (r *codexReader) hash(all ...string) {
+	for _, s := range all {
+		_, _ = io.WriteString(r.said, s+"\x00") // never fails
+	}
 }
 
 func codexTool(p *codexItem) string {

@@ -16,15 +16,18 @@ var copilot = Agent{
 	Recognizes: func(_ string, begin []byte) bool {
 		return bytes.Contains(begin, []byte(`"session.start"`)) && bytes.Contains(begin, []byte(`"producer"`))
 	},
-	Read: func(path string) iter.Seq2[Step, error] {
-		r := &copilotReader{session: filepath.Base(path)}
+	Read: func(path, _ string) iter.Seq2[Step, error] {
+		r := &copilotReader{session: filepath.Base(path), answers: map[string]string{}, asked: map[string]string{}}
 		return lines(path, r.read)
 	},
 }
 
 // copilotReader knows what the events before said.
 type copilotReader struct {
-	session, model, answer string
+	session, model string
+	// answers are the newest answers of the agent and of each of its sub-agents, which are named
+	// by the calls that began them, and asked what these calls ask for.
+	answers, asked map[string]string
 }
 
 type copilotEvent struct {
@@ -35,6 +38,7 @@ type copilotEvent struct {
 		Model     string `json:"selectedModel"`
 		NewModel  string `json:"newModel"`
 		MessageID string `json:"messageId"`
+		Parent    string `json:"parentToolCallId"` // in the events of a sub-agent
 		Content   text   `json:"content"`
 		Calls     []struct {
 			ID        string          `json:"toolCallId"`
@@ -52,6 +56,7 @@ type copilotEvent struct {
 		Summary string `json:"summaryContent"`
 		Input   int    `json:"inputTokens"`
 		Cached  int    `json:"cacheReadTokens"`
+		Written int    `json:"cacheWriteTokens"`
 		Output  int    `json:"outputTokens"`
 	} `json:"data"`
 }
@@ -61,33 +66,59 @@ func (r *copilotReader) read(line []byte, _ int, yield func(Step) bool) error {
 	if err := json.Unmarshal(line, &e); err != nil {
 		return err
 	}
+	d := &e.Data
 	step := Step{Session: r.session, Time: e.Timestamp, Model: r.model}
+	if d.Parent != "" {
+		step.Session += "/" + d.Parent
+		if asked := r.asked[d.Parent]; asked != "" {
+			delete(r.asked, d.Parent)
+			begin := step
+			begin.Kind, begin.Text = Said, asked
+			if !yield(begin) {
+				return nil
+			}
+		}
+	}
 	switch e.Type {
 	case "session.start":
-		r.session, r.model = e.Data.SessionID, e.Data.Model
+		r.session, r.model = d.SessionID, d.Model
 		return nil
 	case "session.model_change":
-		r.model = e.Data.NewModel
+		r.model = d.NewModel
 		return nil
 	case "session.compaction_complete":
-		step.Kind, step.Text = Compacted, e.Data.Summary
+		if d.Success != nil && !*d.Success {
+			return nil
+		}
+		step.Kind, step.Text = Compacted, d.Summary
 	case "user.message":
-		step.Kind, step.Text = Said, string(e.Data.Content)
+		step.Kind, step.Text = Said, string(d.Content)
 	case "assistant.message":
-		r.answer = e.Data.MessageID
-		step.Kind, step.ID, step.Text = Answered, r.answer, string(e.Data.Content)
-		for _, c := range e.Data.Calls {
+		r.answers[d.Parent] = d.MessageID
+		step.Kind, step.ID, step.Origin, step.Text = Answered, d.MessageID, d.MessageID, string(d.Content)
+		for _, c := range d.Calls {
 			step.Calls = append(step.Calls, Call{c.ID, c.Name, c.Arguments})
+			r.ask(c.ID, c.Arguments)
 		}
 	case "assistant.usage":
-		step.Kind, step.ID = Answered, r.answer
-		step.Usage = Usage{Input: e.Data.Input, Cached: e.Data.Cached, Output: e.Data.Output}
+		step.Kind, step.ID = Answered, r.answers[d.Parent]
+		step.Usage = Usage{Input: d.Input, Cached: d.Cached, Written: d.Written, Output: d.Output}
 	case "tool.execution_complete":
-		step.Kind, step.ID, step.Text = Returned, e.Data.CallID, string(e.Data.Result.Content)+e.Data.Error.Message
-		step.Failed = e.Data.Success != nil && !*e.Data.Success
+		step.Kind, step.ID, step.Text = Returned, d.CallID, string(d.Result.Content)+d.Error.Message
+		step.Failed = d.Success != nil && !*d.Success
 	default:
 		return nil
 	}
 	yield(step)
 	return nil
+}
+
+// ask notes what a call asks a sub-agent for; other calls have no prompt.
+func (r *copilotReader) ask(id string, arguments json.RawMessage) {
+	var a struct {
+		Prompt string `json:"prompt"`
+	}
+	if json.Unmarshal(arguments, &a) == nil && a.Prompt != "" {
+		r.asked[id] = a.Prompt
+	}
 }

@@ -20,7 +20,7 @@ var gemini = Agent{
 	Recognizes: func(_ string, begin []byte) bool {
 		return bytes.Contains(begin, []byte(`"projectHash"`)) && bytes.Contains(begin, []byte(`"startTime"`))
 	},
-	Read: func(path string) iter.Seq2[Step, error] {
+	Read: func(path, _ string) iter.Seq2[Step, error] {
 		r := &geminiReader{}
 		if filepath.Ext(path) == ".json" {
 			return whole(path, func(chat *geminiLine, yield func(Step) bool) error {
@@ -113,7 +113,7 @@ func (r *geminiReader) steps(m *geminiMessage, session string) (all []Step) {
 	case "gemini":
 		var t text
 		_ = json.Unmarshal(m.Content, &t) // any value has a text
-		step.Kind, step.ID, step.Model = Answered, m.ID, m.Model
+		step.Kind, step.ID, step.Origin, step.Model = Answered, m.ID, m.ID, m.Model
 		step.Usage = Usage{Input: m.Tokens.Input, Cached: m.Tokens.Cached, Output: m.Tokens.Output + m.Tokens.Thoughts}
 		if r.last == nil || r.last.ID != m.ID {
 			step.Text = string(t)

@@ -16,7 +16,7 @@ var sweAgent = Agent{
 	Name: "swe-agent", Title: "SWE-agent", Guard: "unloop exec -- sweagent run",
 	Keeps:      func(string) bool { return false },
 	Recognizes: func(name string, _ []byte) bool { return filepath.Ext(name) == ".traj" },
-	Read: func(path string) iter.Seq2[Step, error] {
+	Read: func(path, _ string) iter.Seq2[Step, error] {
 		return whole(path, func(t *sweTrajectory, yield func(Step) bool) error {
 			t.steps(filepath.Base(path), yield)
 			return nil
@@ -79,7 +79,7 @@ var openHands = Agent{
 		return filepath.Ext(name) == ".json" && bytes.HasPrefix(bytes.TrimSpace(begin), []byte("[")) && bytes.Contains(begin, []byte(`"source"`)) &&
 			(bytes.Contains(begin, []byte(`"action"`)) || bytes.Contains(begin, []byte(`"observation"`)))
 	},
-	Read: func(path string) iter.Seq2[Step, error] {
+	Read: func(path, _ string) iter.Seq2[Step, error] {
 		return whole(path, func(events *[]openHandsEvent, yield func(Step) bool) error {
 			for i := range *events {
 				if s, ok := (*events)[i].step(filepath.Base(path)); ok && !yield(s) {
