@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/unloop/unloop/deploy/replay/logs"
@@ -239,8 +240,19 @@ func (t *tally) cost(model string, o *logs.Outcome, estimated int) Cost {
 		return c
 	}
 	c.USD = price.USD(c.InputTokens, o.CachedTokens, c.OutputTokens)
+	if strings.Contains(strings.ToLower(model), "claude") {
+		c.USD += price.Input / 1e6 * (writeFiveMinutes*float64(o.WrittenTokens) + writeHour*float64(o.WrittenHourTokens))
+	}
 	return c
 }
+
+// What Anthropic takes for input tokens that it writes to a cache, beyond their price as input
+// and as shares of it: 1.25 times that price for five minutes, and twice for an hour
+// (docs.claude.com, Prompt caching, Pricing). Others take nothing.
+const (
+	writeFiveMinutes = 0.25
+	writeHour        = 1
+)
 
 // correct replaces the estimated cost of a request by the real one. An answer without
 // tokens and costs changes nothing.

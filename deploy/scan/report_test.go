@@ -3,6 +3,7 @@ package scan
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -43,6 +44,21 @@ func TestReportAddsUpWhatLoopsCost(t *testing.T) {
 	}
 	if r.Wasted.Requests != 12 || r.Saved.Requests != 8 || r.Wasted.USD <= r.Saved.USD || r.WastedSeconds < 100 {
 		t.Errorf("wasted %+v in %g s, saved %+v", r.Wasted, r.WastedSeconds, r.Saved)
+	}
+}
+
+// Anthropic's prices for a million tokens of claude-sonnet-4-5: 3 dollars, 0.30 from a cache, 3.75
+// to one for five minutes and 6 for an hour, and 15 for the answer.
+func TestCacheWritesHaveTheirPrices(t *testing.T) {
+	t.Parallel()
+	const answer = `{"parentUuid":null,"type":"assistant","sessionId":"s","message":{"id":"m","model":"claude-sonnet-4-5-20250929","content":"Yes.","usage":` +
+		`{"input_tokens":1000,"cache_read_input_tokens":10000,"cache_creation_input_tokens":5000,"cache_creation":{"ephemeral_5m_input_tokens":3000,"ephemeral_1h_input_tokens":2000},"output_tokens":100}}}`
+	folder := t.TempDir()
+	writeFile(t, filepath.Join(folder, "s.jsonl"), `{"parentUuid":null,"type":"user","sessionId":"s","message":{"content":"Is it?"}}`+"\n"+answer)
+	r := at(t, folder)
+	want := (1000*3 + 10000*0.3 + 3000*3.75 + 2000*6 + 100*15) / 1e6
+	if got := r.Spent; math.Abs(got.USD-want) > 1e-9 || got.InputTokens != 16000 {
+		t.Errorf("spent %+v, want %g dollars", got, want)
 	}
 }
 

@@ -206,7 +206,7 @@ func (c *conversation) answered() {
 	c.unpaid = nil
 	u := a.usage
 	c.send(logs.Request{Source: logs.Session, Line: c.line, Time: a.end, Answer: &logs.Answer{
-		To: a.sent, Outcome: logs.Outcome{Status: 200, InputTokens: u.Input, CachedTokens: u.Cached, OutputTokens: u.Output, USD: u.USD},
+		To: a.sent, Outcome: logs.Outcome{Status: 200, InputTokens: u.Input, CachedTokens: u.Cached, WrittenTokens: u.Written, WrittenHourTokens: u.WrittenHour, OutputTokens: u.Output, USD: u.USD},
 	}})
 }
 

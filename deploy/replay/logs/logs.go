@@ -86,7 +86,10 @@ type Outcome struct {
 	// InputTokens (including CachedTokens, which were read from a cache), OutputTokens and
 	// USD are the cost; 0 if it is not recorded.
 	InputTokens, CachedTokens, OutputTokens int
-	USD                                     float64
+	// WrittenTokens are those of the input that were written to a cache for five minutes,
+	// WrittenHourTokens for an hour.
+	WrittenTokens, WrittenHourTokens int
+	USD                              float64
 }
 
 // Answer is the outcome of the request with an ID.
