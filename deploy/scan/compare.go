@@ -30,6 +30,11 @@ func (d Did) with(f *checkpb.Finding, n int) Did {
 	return d
 }
 
+// first returns the earlier of both numbers.
+func (d Did) first(o Did) Did {
+	return Did{earlier(d.Found, o.Found), earlier(d.Hinted, o.Hinted), earlier(d.Stopped, o.Stopped)}
+}
+
 // earlier returns the smaller of two numbers, of which 0 is none.
 func earlier(a, b int) int {
 	if a == 0 || b != 0 && b < a {
@@ -80,8 +85,7 @@ func (r *Report) did() map[place]Did {
 	out := map[place]Did{}
 	for _, l := range r.Loops {
 		at := place{l.First.File, l.Session}
-		d := out[at]
-		out[at] = Did{earlier(d.Found, l.Did.Found), earlier(d.Hinted, l.Did.Hinted), earlier(d.Stopped, l.Did.Stopped)}
+		out[at] = out[at].first(l.Did)
 	}
 	return out
 }

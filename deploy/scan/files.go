@@ -2,6 +2,8 @@ package scan
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,12 +19,28 @@ import (
 // File is a file with sessions, or a part of one.
 type File struct {
 	Path string
+	// Set is the folder that was searched, from which labels name the file.
+	Set string
 	// Part names the part; "" is the whole file. Size is in bytes.
 	Part string
 	Size int64
 	// Agent is the program whose sessions it has; nil if it is a recording, an export or
 	// messages, which package logs reads.
 	Agent *agents.Agent
+}
+
+// inSet returns the path from the folder of the set, with slashes.
+func (f *File) inSet() string {
+	if rel, err := filepath.Rel(f.Set, f.Path); err == nil {
+		return filepath.ToSlash(rel)
+	}
+	return filepath.ToSlash(f.Path)
+}
+
+// digest identifies the file in its set without saying its name.
+func (f *File) digest() string {
+	sum := sha256.Sum256([]byte(f.inSet()))
+	return hex.EncodeToString(sum[:8])
 }
 
 // Home returns the files in the folders in which agents keep their sessions, that were
@@ -39,7 +57,10 @@ func Home(home string, getenv func(string) string, since time.Time) (all []File,
 			if walked != nil && !errors.Is(walked, fs.ErrNotExist) {
 				err = errors.Join(err, fmt.Errorf("%s: %w", a.Title, walked))
 			}
-			all = append(all, found...)
+			for _, f := range found {
+				f.Set = home
+				all = append(all, f)
+			}
 		}
 	}
 	return all, err
@@ -53,7 +74,7 @@ func At(path string, since time.Time) ([]File, error) {
 	}
 	if !info.IsDir() {
 		a, err := agents.Of(path)
-		return []File{{Path: path, Size: info.Size(), Agent: a}}, err
+		return []File{{Path: path, Set: filepath.Dir(path), Size: info.Size(), Agent: a}}, err
 	}
 	return below(path, since, func(path string) (*agents.Agent, bool, error) {
 		switch filepath.Ext(path) {
@@ -66,6 +87,15 @@ func At(path string, since time.Time) ([]File, error) {
 		}
 		return nil, false, nil
 	})
+}
+
+// InFolder returns the files in a folder: what agents keep if it is the home folder, and else
+// all below it.
+func InFolder(folder string, getenv func(string) string) ([]File, error) {
+	if home, err := os.UserHomeDir(); err == nil && absolute(folder) == home {
+		return Home(home, getenv, time.Time{})
+	}
+	return At(folder, time.Time{})
 }
 
 // below returns the files below a folder that are wanted, the largest first: a long one
@@ -81,7 +111,7 @@ func below(root string, since time.Time, wanted func(path string) (*agents.Agent
 		}
 		a, ok, err := wanted(path)
 		if ok && err == nil {
-			all = append(all, File{Path: path, Size: info.Size(), Agent: a})
+			all = append(all, File{Path: path, Set: root, Size: info.Size(), Agent: a})
 		}
 		return err
 	})

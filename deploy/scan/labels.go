@@ -2,21 +2,20 @@ package scan
 
 import (
 	"bufio"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// LabelsFile is the name of the file beside a set that has the labels of its sessions.
+// LabelsFile is the name of the file in the folder of a set that has the labels of its
+// sessions.
 const LabelsFile = "unloop-labels.jsonl"
 
 // Verdict is what a person says of a session.
@@ -34,8 +33,11 @@ const (
 
 // Label is a person's verdict about a session.
 type Label struct {
-	// File is the name of the session's file, Session the name in reports.
-	File    string  `json:"file"`
+	// File is the path of the session's file from the folder of its set, with slashes; "" for
+	// a session that a gateway recorded, which may be in several files. Digest, that of File,
+	// stands in its place in what a page was asked for. Session is the name in reports.
+	File    string  `json:"file,omitempty"`
+	Digest  string  `json:"file_digest,omitempty"`
 	Session string  `json:"session"`
 	Verdict Verdict `json:"verdict"`
 	// Stale is the first request that brought nothing new; 0 if it is not known.
@@ -44,10 +46,14 @@ type Label struct {
 	Note string `json:"note,omitempty"`
 }
 
-// ReadLabels reads labels, one JSON object a line. Of several about a session, the last
-// counts.
-func ReadLabels(r io.Reader) (map[string]Label, error) {
-	out := map[string]Label{}
+// name identifies the session in its set.
+func (l *Label) name() string { return l.File + "#" + l.Session }
+
+// Labels are those of the sessions of sets. The file is absolute, or "" for any.
+type Labels map[place]Label
+
+// readLines reads labels, one JSON object a line.
+func readLines(r io.Reader) (all []Label, err error) {
 	lines := bufio.NewScanner(r)
 	for n := 1; lines.Scan(); n++ {
 		if strings.TrimSpace(lines.Text()) == "" {
@@ -60,130 +66,123 @@ func ReadLabels(r io.Reader) (map[string]Label, error) {
 		if !slices.Contains([]Verdict{Right, Wrong, Unsure, Stuck, Honest}, l.Verdict) || l.Session == "" {
 			return nil, fmt.Errorf("line %d: want a session and a verdict: right, wrong, unsure, stuck or honest", n)
 		}
-		out[l.Session] = l
+		all = append(all, l)
 	}
-	return out, lines.Err()
+	return all, lines.Err()
 }
 
-// LabelsBeside returns the labels beside files and folders of a set; empty without any.
-func LabelsBeside(paths []string) (map[string]Label, error) {
-	out := map[string]Label{}
-	for _, path := range paths {
-		folder := path
-		if info, err := os.Stat(path); err == nil && !info.IsDir() {
-			folder = filepath.Dir(path)
+// ReadLabels reads the labels of a set's sessions from a file in its folder. Of several about
+// a session, the last counts.
+func ReadLabels(path string) (Labels, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	all, err := readLines(f)
+	if err != nil {
+		return nil, err
+	}
+	out := Labels{}
+	for _, l := range all {
+		at := place{session: l.Session}
+		if l.File != "" {
+			at.file = absolute(filepath.Join(filepath.Dir(path), filepath.FromSlash(l.File)))
 		}
-		f, err := os.Open(filepath.Join(folder, LabelsFile))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		found, err := ReadLabels(f)
-		_ = f.Close() // it was only read
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Name(), err)
+		out[at] = l
+	}
+	return out, nil
+}
+
+// absolute returns an absolute path, if that can be known.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+// LabelsIn returns the labels of sets, by their folders; empty without any.
+func LabelsIn(folders []string) (Labels, error) {
+	out := Labels{}
+	for _, folder := range folders {
+		path := filepath.Join(folder, LabelsFile)
+		found, err := ReadLabels(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		maps.Copy(out, found)
 	}
 	return out, nil
 }
 
-// Append adds a label to the file beside a set.
-func (l Label) Append(folder string) (err error) {
+// InSet returns a label about a session of a set, which names the file as reports do or by
+// its path from the set's folder.
+func InSet(folder string, l Label) (Label, error) {
+	name, id, named := strings.Cut(l.Session, "#")
+	if !named { // a gateway recorded it
+		return l, nil
+	}
+	files, err := InFolder(folder, os.Getenv)
+	if err != nil {
+		return l, err
+	}
+	var found []string
+	for _, f := range files {
+		file := f.inSet()
+		if file == filepath.ToSlash(name) {
+			found = []string{file}
+			break
+		}
+		if strings.HasSuffix("/"+file, "/"+filepath.ToSlash(name)) {
+			found = append(found, file)
+		}
+	}
+	slices.Sort(found)
+	switch len(found) {
+	case 0:
+		return l, fmt.Errorf("%s: %s holds no such file: name the session as unloop scan --json does", l.Session, folder)
+	case 1:
+		l.File, l.Session = found[0], filepath.Base(found[0])+"#"+id
+		return l, nil
+	}
+	return l, fmt.Errorf("%s: %s holds %s: name one of them, as %s#%s", l.Session, folder, strings.Join(found, " and "), found[0], id)
+}
+
+// FromPage reads the labels that a page was asked for, about sessions of a set. others is the
+// number of those about sessions elsewhere.
+func FromPage(r io.Reader, files []File) (labels []Label, others int, err error) {
+	all, err := readLines(r)
+	if err != nil {
+		return nil, 0, err
+	}
+	known := map[string]string{}
+	for _, f := range files {
+		known[f.digest()] = f.inSet()
+	}
+	for _, l := range all {
+		file, ok := known[l.Digest]
+		if !ok {
+			others++
+			continue
+		}
+		l.File, l.Digest = file, ""
+		labels = append(labels, l)
+	}
+	return labels, others, nil
+}
+
+// Append adds labels to the file in the folder of a set.
+func Append(folder string, labels ...Label) (err error) {
 	f, err := os.OpenFile(filepath.Join(folder, LabelsFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	return json.NewEncoder(f).Encode(l)
-}
-
-// Score is how a detector of a policy does on labelled sessions.
-type Score struct {
-	Policy   string `json:"policy"`
-	Detector string `json:"detector"`
-	// Found counts the stuck sessions in which it found a loop, of Stuck ones; False the honest
-	// ones, of Honest ones.
-	Found  int `json:"found"`
-	Stuck  int `json:"stuck"`
-	False  int `json:"false"`
-	Honest int `json:"honest"`
-	// Late is the median number of requests between the first stale one and the finding; -1
-	// if it is not known.
-	Late      int      `json:"late_requests"`
-	Precision Interval `json:"precision"`
-	Recall    Interval `json:"recall"`
-}
-
-// Interval is a share with its 95 % confidence interval, by Wilson's score.
-type Interval struct {
-	Share float64 `json:"share"`
-	Low   float64 `json:"low"`
-	High  float64 `json:"high"`
-}
-
-// wilson returns the share of k in n. Without any, it may be all between 0 and 1.
-func wilson(k, n int) Interval {
-	if n == 0 {
-		return Interval{0, 0, 1}
-	}
-	const z = 1.959964 // of 95 %
-	p, m := float64(k)/float64(n), float64(n)
-	middle, half, scale := p+z*z/(2*m), z*math.Sqrt(p*(1-p)/m+z*z/(4*m*m)), 1+z*z/m
-	return Interval{p, max(0, (middle-half)/scale), min(1, (middle+half)/scale)}
-}
-
-// Measure compares what was found with labels: for each detector of each policy, and for each
-// policy as a whole (detector "any").
-func Measure(r *Report, labels map[string]Label) []Score {
-	type key struct{ policy, detector string }
-	found := map[key]map[string]int{}
-	for _, l := range r.Loops {
-		for _, d := range append([]string{"any"}, l.Detectors...) {
-			at := key{l.Policy, d}
-			if found[at] == nil {
-				found[at] = map[string]int{}
-			}
-			found[at][l.Session] = earlier(found[at][l.Session], l.Did.Found)
+	for _, l := range labels {
+		if err := json.NewEncoder(f).Encode(l); err != nil {
+			return err
 		}
 	}
-	out := []Score{}
-	for _, at := range slices.SortedFunc(maps.Keys(found), func(a, b key) int {
-		return cmp.Or(cmp.Compare(a.policy, b.policy), cmp.Compare(a.detector, b.detector))
-	}) {
-		out = append(out, score(at.policy, at.detector, found[at], labels))
-	}
-	return out
-}
-
-// score counts the labelled sessions in which something was found.
-func score(policy, detector string, found map[string]int, labels map[string]Label) Score {
-	s := Score{Policy: policy, Detector: detector, Late: -1}
-	var late []int
-	for name, l := range labels {
-		at := found[name]
-		switch l.Verdict {
-		case Stuck, Right:
-			s.Stuck++
-			if at > 0 {
-				s.Found++
-			}
-			if at > 0 && l.Stale > 0 {
-				late = append(late, max(0, at-l.Stale))
-			}
-		case Honest, Wrong:
-			s.Honest++
-			if at > 0 {
-				s.False++
-			}
-		}
-	}
-	if len(late) > 0 {
-		slices.Sort(late)
-		s.Late = late[len(late)/2]
-	}
-	s.Precision, s.Recall = wilson(s.Found, s.Found+s.False), wilson(s.Found, s.Stuck)
-	return s
+	return nil
 }

@@ -1,7 +1,9 @@
 package scan
 
 import (
+	"crypto/sha256"
 	_ "embed"
+	"encoding/base64"
 	"fmt"
 	"html/template"
 	"io"
@@ -13,8 +15,12 @@ import (
 	"github.com/unloop/unloop/schemas/excerpts"
 )
 
-//go:embed page.html
-var pageText string
+var (
+	//go:embed page.html
+	pageText string
+	//go:embed page.js
+	script string
+)
 
 var page = template.Must(template.New("page").Parse(pageText))
 
@@ -30,6 +36,10 @@ type pageData struct {
 	More          int
 	From, To      string
 	Estimated     bool
+	Verdicts      []Verdict
+	Script        template.JS
+	// ScriptHash lets the page's policy run that script and no other.
+	ScriptHash string
 }
 
 type pageCost struct{ Requests, Tokens, USD string }
@@ -40,6 +50,10 @@ type pageLoop struct {
 	Requests, SessionRequests                int
 	Prompt                                   string
 	Rounds                                   []pageRound
+	// Number is that on the page. Digest and Session are what a label names; Session is "" if
+	// it has to be masked.
+	Number          int
+	Digest, Session string
 }
 
 type pageRound struct {
@@ -48,17 +62,25 @@ type pageRound struct {
 	SameCall, SameResult bool
 }
 
-// WritePage writes a report as a page of its own: it loads nothing and runs nothing.
+// WritePage writes a report as a page of its own, which loads and sends nothing. Its script
+// collects labels.
 func WritePage(w io.Writer, r *Report, m Masking) error {
+	hash := sha256.Sum256([]byte(script))
 	data := pageData{
-		Report: r, Share: fmt.Sprintf("%.0f %%", 100*float64(r.Looped)/float64(max(1, r.Sessions))),
+		Verdicts: []Verdict{Right, Wrong, Unsure}, Script: template.JS(script), //nolint:gosec // our own
+		ScriptHash: "sha256-" + base64.StdEncoding.EncodeToString(hash[:]),
+		Report:     r, Share: fmt.Sprintf("%.0f %%", 100*float64(r.Looped)/float64(max(1, r.Sessions))),
 		Wasted: costOf(r.Wasted), Saved: costOf(r.Saved), Took: Lasting(r.WastedSeconds), Estimated: r.Spent.Estimated > 0,
 	}
 	if r.From != nil {
 		data.From, data.To = r.From.Format(time.DateOnly), r.To.Format(time.DateOnly)
 	}
-	for _, l := range r.Loops[:min(maxOnPage, len(r.Loops))] {
-		data.Loops = append(data.Loops, pageLoopOf(l, m))
+	for i, l := range r.Loops[:min(maxOnPage, len(r.Loops))] {
+		one := pageLoopOf(l, m)
+		if one.Number = i; m.Text(l.Session) == l.Session {
+			one.Digest, one.Session = l.file.digest(), l.Session
+		}
+		data.Loops = append(data.Loops, one)
 	}
 	data.More = len(r.Loops) - len(data.Loops)
 	return page.Execute(w, data)

@@ -36,7 +36,8 @@ type Report struct {
 	// Loops are all loops, the most expensive first.
 	Loops []*Loop `json:"loops"`
 
-	agents map[string]*Agent
+	agents   map[string]*Agent
+	sessions map[place]bool
 }
 
 // Agent sums up the sessions of one program.
@@ -61,10 +62,27 @@ type Loop struct {
 	SessionRequests int           `json:"session_requests"`
 	Seconds         float64       `json:"seconds"`
 	Shown           excerpts.Loop `json:"-"`
+	file            File
+}
+
+// places returns the session's place, as labels may name it.
+func (l *Loop) places() []place {
+	return []place{{absolute(l.First.File), l.Session}, {"", l.Session}}
+}
+
+// read returns the labels of sessions that were read.
+func (r *Report) read(labels Labels) Labels {
+	out := Labels{}
+	for at, l := range labels {
+		if r.sessions[at] {
+			out[at] = l
+		}
+	}
+	return out
 }
 
 func newReport() *Report {
-	return &Report{agents: map[string]*Agent{}, Agents: []*Agent{}, Loops: []*Loop{}}
+	return &Report{agents: map[string]*Agent{}, sessions: map[place]bool{}, Agents: []*Agent{}, Loops: []*Loop{}}
 }
 
 // add adds the result of a file.
@@ -81,9 +99,12 @@ func (r *Report) add(f File, one *result) {
 	r.widen(one.report.From, one.report.To)
 	agent := r.agent(f)
 	agent.Sessions += one.report.Sessions
+	for session := range one.sessions {
+		r.sessions[place{absolute(f.Path), session}], r.sessions[place{"", session}] = true, true
+	}
 	looped, hinted, stopped := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, i := range one.report.Incidents {
-		l := &Loop{Incident: i, Agent: agent.Name, Text: one.texts[i.ID], Did: one.marks[i.ID], SessionRequests: one.sessions[i.Session], Shown: one.shown[i.ID]}
+		l := &Loop{Incident: i, Agent: agent.Name, Text: one.texts[i.ID], Did: one.marks[i.ID], SessionRequests: one.sessions[i.Session], Shown: one.shown[i.ID], file: f}
 		if i.First.Time != nil && i.Last.Time != nil {
 			l.Seconds = i.Last.Time.Sub(*i.First.Time).Seconds()
 		}

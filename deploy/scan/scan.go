@@ -113,7 +113,7 @@ func divided(files []File) (out []File, faults int) {
 			out = append(out, f)
 		}
 		for _, p := range parts {
-			out = append(out, File{Path: f.Path, Part: p.Name, Size: int64(p.Share * float64(f.Size)), Agent: f.Agent})
+			out = append(out, File{Path: f.Path, Set: f.Set, Part: p.Name, Size: int64(p.Share * float64(f.Size)), Agent: f.Agent})
 		}
 	}
 	return out, faults

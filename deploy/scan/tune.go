@@ -2,8 +2,8 @@ package scan
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
-	"hash/fnv"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,16 +85,29 @@ func (o Outcome) worth() float64 {
 	return (float64(o.Found)+float64(o.Stopped)/2)/float64(max(1, o.Stuck)) - (float64(o.FalselyFound)+5*float64(o.FalselyStopped))/float64(max(1, o.Honest)) + o.early/100
 }
 
-// outcome counts what was done with labelled sessions of one half.
-func outcome(r *Report, labels map[string]Label, second bool) (o Outcome) {
-	did := map[string]Did{}
-	for at, d := range r.did() {
-		did[at.session] = d
+// lacks returns what a half of the sessions can't tell.
+func (o Outcome) lacks(half string) (all []string) {
+	if o.Stuck == 0 {
+		all = append(all, half+" has no stuck session: nothing says which loops are missed")
 	}
-	for name, l := range labels {
-		d := did[name]
+	if o.Honest == 0 {
+		all = append(all, half+" has no honest session: nothing says what is stopped for no reason")
+	}
+	return all
+}
+
+// outcome counts what was done with labelled sessions of one half.
+func outcome(r *Report, labels Labels, second bool) (o Outcome) {
+	did := map[place]Did{}
+	for _, l := range r.Loops {
+		for _, at := range l.places() {
+			did[at] = did[at].first(l.Did)
+		}
+	}
+	for at, l := range r.read(labels) {
+		d := did[at]
 		switch {
-		case inSecond(name) != second:
+		case inSecond(l.name()) != second:
 		case l.Verdict == Stuck || l.Verdict == Right:
 			o.Stuck++
 			o.Found += one(d.Found > 0)
@@ -127,9 +140,8 @@ func one(b bool) int {
 
 // inSecond says in which half of a set a session is, by its name.
 func inSecond(session string) bool {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(session)) // never fails
-	return h.Sum32()&1 == 1
+	sum := sha256.Sum256([]byte(session))
+	return sum[0]&1 == 1
 }
 
 // Tuned is the result of Tune.
@@ -138,7 +150,9 @@ type Tuned struct {
 	Before  Outcome  `json:"before"`
 	After   Outcome  `json:"after"`
 	Adopted []Choice `json:"adopted"`
-	Bundle  string   `json:"-"`
+	// Warnings say what the labels can't tell.
+	Warnings []string `json:"warnings,omitempty"`
+	Bundle   string   `json:"-"`
 }
 
 // Choice is a setting that was changed, with the outcomes on the half that was searched, and
@@ -156,13 +170,18 @@ type Choice struct {
 // Tune searches thresholds of a bundle on one half of labelled sessions, one setting after the
 // other, and reports how they do on the other half. It returns a bundle with the reasons as
 // comments.
-func Tune(ctx context.Context, files []File, labels map[string]Label, bundle *policy.Bundle, cfg Config) (*Tuned, error) {
+func Tune(ctx context.Context, files []File, labels Labels, bundle *policy.Bundle, cfg Config) (*Tuned, error) {
 	t := tuner{ctx: ctx, files: files, cfg: cfg}
 	best, err := t.scan(bundle)
 	if err != nil {
 		return nil, err
 	}
+	searched := outcome(best, labels, false)
 	out := &Tuned{Before: outcome(best, labels, true), Adopted: []Choice{}}
+	out.Warnings = append(searched.lacks("the half that is searched"), out.Before.lacks("the other half, on which is reported,")...)
+	if unread := len(labels) - len(best.read(labels)); unread > 0 {
+		out.Warnings = append(out.Warnings, fmt.Sprintf("%d labels are about sessions that were not read", unread))
+	}
 	for i := range bundle.Policies {
 		for _, s := range Settings {
 			from, on := s.get(&bundle.Policies[i].Spec)
@@ -209,7 +228,7 @@ type tuner struct {
 }
 
 // best returns the best value of a setting, with the report by it.
-func (t *tuner) best(bundle *policy.Bundle, i int, s Setting, from float64, known *Report, labels map[string]Label) (float64, *Report, error) {
+func (t *tuner) best(bundle *policy.Bundle, i int, s Setting, from float64, known *Report, labels Labels) (float64, *Report, error) {
 	best, report := from, known
 	for _, value := range s.Values {
 		if value == from {

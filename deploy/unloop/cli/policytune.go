@@ -21,7 +21,7 @@ type policyTuneCmd struct {
 
 // Run searches thresholds on one half of labelled sessions, and reports on the other.
 func (c *policyTuneCmd) Run(ctx context.Context, io streams) error {
-	labels, err := scan.LabelsBeside(c.Sets)
+	labels, err := scan.LabelsIn(c.Sets)
 	if err != nil {
 		return err
 	}
@@ -57,6 +57,9 @@ func (c *policyTuneCmd) Run(ctx context.Context, io streams) error {
 }
 
 func printTuned(out *printer, t *scan.Tuned, file string) {
+	for _, w := range t.Warnings {
+		out.printf("Warning: %s.\n", w)
+	}
 	if len(t.Adopted) == 0 {
 		out.printf("No other threshold does better with these sessions.\n")
 	}
@@ -81,8 +84,11 @@ func printScores(out *printer, scores []scan.Score) {
 	share := func(i scan.Interval) string { return fmt.Sprintf("%.2f (%.2f–%.2f)", i.Share, i.Low, i.High) }
 	for _, s := range scores {
 		late := "–"
-		if s.Late >= 0 {
-			late = fmt.Sprint(s.Late)
+		if s.Late != nil {
+			late = fmt.Sprint(s.Late.Median)
+			if s.Late.Low != nil {
+				late += fmt.Sprintf(" (%d–%d)", *s.Late.Low, *s.Late.High)
+			}
 		}
 		t.Row(s.Policy, s.Detector, fmt.Sprintf("%d of %d", s.Found, s.Stuck), fmt.Sprintf("%d of %d", s.False, s.Honest), late, share(s.Precision), share(s.Recall))
 	}

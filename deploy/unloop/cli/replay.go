@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -78,12 +79,7 @@ func (c *replayCmd) Run(ctx context.Context, io streams) (err error) {
 
 // measure compares what is found in files with labels.
 func (c *replayCmd) measure(ctx context.Context, io streams) error {
-	in, err := os.Open(c.Labels)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = in.Close() }() // it was only read
-	labels, err := scan.ReadLabels(in)
+	labels, err := scan.ReadLabels(c.Labels)
 	if err != nil {
 		return fmt.Errorf("--labels %s: %w", c.Labels, err)
 	}
@@ -96,7 +92,13 @@ func (c *replayCmd) measure(ctx context.Context, io streams) error {
 	if err != nil {
 		return err
 	}
-	scores := scan.Measure(report, labels)
+	scores, unread := scan.Measure(report, labels)
+	if unread == len(labels) {
+		return fmt.Errorf("--labels %s: none is about a session in %s; labels name files by their path from the folder of the labels", c.Labels, strings.Join(c.Files, ", "))
+	}
+	if unread > 0 {
+		fmt.Fprintf(io.err, "%d of %d labels are about sessions that were not read.\n", unread, len(labels)) //nolint:errcheck // a warning
+	}
 	return formatted{c.JSON}.show(io, scores, func(out *printer) { printScores(out, scores) })
 }
 

@@ -3,50 +3,68 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/unloop/unloop/deploy/scan"
 )
 
 type scanLabelCmd struct {
-	Set     string `arg:"" type:"existingdir" help:"Folder of the set, beside whose files the labels are kept."`
-	Session string `arg:"" help:"Session, as scan and replay name it (--json)."`
-	Verdict string `arg:"" enum:"right,wrong,unsure,stuck,honest" help:"About what was found in the session: right, wrong or unsure. About the session, whatever was found: stuck or honest."`
+	Set     string `arg:"" type:"existingdir" help:"Folder of the set, in which the labels are kept."`
+	Session string `arg:"" optional:"" help:"Session, as scan and replay name it (--json). If several files have the same name, begin with the path from the set's folder."`
+	Verdict string `arg:"" optional:"" enum:"right,wrong,unsure,stuck,honest," default:"" help:"About what was found in the session: right, wrong or unsure. About the session, whatever was found: stuck or honest."`
+	From    string `type:"existingfile" placeholder:"FILE" help:"Take over the labels that a page of unloop scan --html was asked for."`
 	Stale   int    `placeholder:"N" help:"First request of a stuck session that brought nothing new."`
 	Note    string `placeholder:"TEXT" help:"Why. Home folders and addresses in it are masked."`
 	Raw     bool   `help:"Mask nothing in the note."`
 }
 
-// Run adds a label to the file beside a set.
+// Run adds labels to the file in the folder of a set.
 func (c *scanLabelCmd) Run(io streams) error {
-	if c.Stale < 0 || c.Stale > 0 && c.Verdict != string(scan.Stuck) {
+	switch {
+	case c.From != "" && c.Session == "":
+		return c.fromPage(io)
+	case c.From != "":
+		return errors.New("--from takes all labels of a file, and no session")
+	case c.Session == "" || c.Verdict == "":
+		return errors.New("name a session and a verdict: right, wrong, unsure, stuck or honest; or --from FILE")
+	case c.Stale < 0 || c.Stale > 0 && c.Verdict != string(scan.Stuck):
 		return errors.New("--stale is the number of a request of a stuck session, from 1")
-	}
-	file, _, named := strings.Cut(c.Session, "#")
-	if named && !holds(c.Set, file) {
-		return fmt.Errorf("%s: %s holds no such file: name the session as unloop scan --json does", c.Session, c.Set)
 	}
 	home, _ := os.UserHomeDir() // without one there is nothing to mask
 	masking := scan.Masking{Home: home, Off: c.Raw}
-	l := scan.Label{File: file, Session: c.Session, Verdict: scan.Verdict(c.Verdict), Stale: c.Stale, Note: masking.Text(c.Note)}
-	if err := l.Append(c.Set); err != nil {
+	l, err := scan.InSet(c.Set, scan.Label{Session: c.Session, Verdict: scan.Verdict(c.Verdict), Stale: c.Stale, Note: masking.Text(c.Note)})
+	if err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(io.out, "%s: %s (%s)\n", c.Session, c.Verdict, filepath.Join(c.Set, scan.LabelsFile))
+	if err := scan.Append(c.Set, l); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(io.out, "%s: %s (%s)\n", c.Session, c.Verdict, filepath.Join(c.Set, scan.LabelsFile))
 	return err
 }
 
-// holds reports whether a folder, or one in it, has a file with a name.
-func holds(folder, name string) (found bool) {
-	_ = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error { // what can't be read has no sessions
-		if err == nil && !entry.IsDir() && filepath.Base(path) == name {
-			found = true
-			return fs.SkipAll
-		}
-		return nil
-	})
-	return found
+// fromPage takes over the labels that a page was asked for.
+func (c *scanLabelCmd) fromPage(io streams) error {
+	files, err := scan.InFolder(c.Set, os.Getenv)
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(c.From)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	labels, others, err := scan.FromPage(f, files)
+	switch {
+	case err != nil:
+		return fmt.Errorf("--from %s: %w", c.From, err)
+	case len(labels) == 0:
+		return fmt.Errorf("--from %s: none of its %d labels is about a session in %s: name the folder that was scanned", c.From, others, c.Set)
+	}
+	if err := scan.Append(c.Set, labels...); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(io.out, "%s (%s), %d of sessions elsewhere.\n", many(len(labels), "label"), filepath.Join(c.Set, scan.LabelsFile), others)
+	return err
 }
