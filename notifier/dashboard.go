@@ -16,6 +16,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/metric"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/operator"
+	"github.com/unloop/unloop/schemas/kit/seal"
 	"github.com/unloop/unloop/schemas/kit/service"
 	"github.com/unloop/unloop/schemas/kit/silences"
 	"github.com/unloop/unloop/schemas/silence"
@@ -36,7 +37,7 @@ func newDashboard(deps service.Deps) *dashboard {
 	b := board.New()
 	metric.GaugeFunc(deps.Metrics, "unloop_open_loops", "Open loops; each notifier reports all of them.", func() float64 { return float64(b.OpenLoops(time.Now())) })
 	return &dashboard{
-		board: b, Watcher: watch.New(deps.NATS, deps.Layout, deps.Trust, b, deps.Log), operator: operations{deps.NATS, deps.Log}, done: make(chan struct{}),
+		board: b, Watcher: watch.New(deps.NATS, deps.Layout, deps.Trust, b, deps.Log), operator: operations{deps.NATS, deps.Trust, deps.Log}, done: make(chan struct{}),
 	}
 }
 
@@ -72,8 +73,9 @@ func (n *Notifier) Site(refuse func() string) http.Handler {
 
 // operations carries out over NATS what operators ask for.
 type operations struct {
-	nc  *natskit.Conn
-	log *slog.Logger
+	nc    *natskit.Conn
+	trust seal.Trust
+	log   *slog.Logger
 }
 
 // Release releases a loop. An action that is done stays done if the audit can't be
@@ -103,6 +105,37 @@ func (o operations) ExpireSilence(ctx context.Context, actor, id string) error {
 		o.record(ctx, schemas.Audit{Actor: actor, Action: schemas.AuditUnsilence, Target: id})
 	}
 	return err
+}
+
+// Sealed reports that records of operators need a seal, which no notifier has.
+func (o operations) Sealed() bool { return o.trust.Checks() }
+
+func (o operations) AddOverride(ctx context.Context, actor string, set schemas.Override) error {
+	return o.putOverride(ctx, actor, set, true)
+}
+
+func (o operations) EndOverride(ctx context.Context, actor string, ended schemas.Override) error {
+	return o.putOverride(ctx, actor, ended, false)
+}
+
+// storeTimeout bounds the storing of a record: a server that does not permit it does not answer.
+const storeTimeout = 5 * time.Second
+
+func (o operations) putOverride(ctx context.Context, actor string, set schemas.Override, begins bool) error {
+	if o.Sealed() {
+		return operator.ErrSealed
+	}
+	limit, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	if err := operator.PutOverride(limit, o.nc.JetStream(), nil, set); err != nil {
+		return err
+	}
+	a := schemas.Audit{Actor: actor, Action: operator.AuditOf(set.Action, begins), Target: string(set.Scope) + " " + set.Value}
+	if begins {
+		a.Detail = operator.OverrideDetail(set)
+	}
+	o.record(ctx, a)
+	return nil
 }
 
 // deliverTimeout is more than an attempt takes with the usual --webhook-timeout.

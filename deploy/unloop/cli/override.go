@@ -65,8 +65,7 @@ type beginCmd struct {
 	action schemas.OverrideAction
 }
 
-// Run stores overrides, which apply at every gateway from now on. The TTL of a record is
-// longer than the override by a minute: gateways end it by its own time.
+// Run stores overrides, which apply at every gateway from now on.
 func (c *beginCmd) Run(ctx context.Context, io streams) error {
 	lasts := time.Duration(c.For)
 	if lasts < time.Second {
@@ -76,26 +75,12 @@ func (c *beginCmd) Run(ctx context.Context, io streams) error {
 	return c.change(ctx, c.scopes, c.action, func(s *overrideStore, o schemas.Override) error {
 		now := time.Now()
 		o.Reason, o.CreatedAt, o.ExpiresAt = c.Reason, now, now.Add(lasts)
-		if err := s.store(ctx, o, lasts+time.Minute); err != nil {
+		if err := operator.PutOverride(ctx, s.js, s.by, o); err != nil {
 			return err
 		}
-		c.record(ctx, s.js, io, auditOf(c.action, true), string(o.Scope)+" "+o.Value, "until "+o.ExpiresAt.UTC().Format(time.RFC3339)+reason(o.Reason))
+		c.record(ctx, s.js, io, operator.AuditOf(c.action, true), string(o.Scope)+" "+o.Value, operator.OverrideDetail(o))
 		return c.done(io, o, "%s %s %s until %s.\n", done, o.Scope, o.Value, terminal.Moment(o.ExpiresAt, now))
 	})
-}
-
-// auditOf returns what the audit calls the begin or the end of an override.
-func auditOf(action schemas.OverrideAction, begins bool) schemas.AuditAction {
-	switch {
-	case action == schemas.OverrideBlock && begins:
-		return schemas.AuditBlock
-	case action == schemas.OverrideBlock:
-		return schemas.AuditUnblock
-	case begins:
-		return schemas.AuditExempt
-	default:
-		return schemas.AuditUnexempt
-	}
 }
 
 type endCmd struct {
@@ -116,12 +101,12 @@ func (c *endCmd) Run(ctx context.Context, io streams) error {
 		}
 		if err == nil {
 			set.EndedAt = time.Now()
-			err = s.store(ctx, set, time.Until(set.ExpiresAt)+time.Minute)
+			err = operator.PutOverride(ctx, s.js, s.by, set)
 		}
 		if err != nil {
 			return err
 		}
-		c.record(ctx, s.js, io, auditOf(c.action, false), string(o.Scope)+" "+o.Value, "")
+		c.record(ctx, s.js, io, operator.AuditOf(c.action, false), string(o.Scope)+" "+o.Value, "")
 		return c.done(io, set, "No longer %s: %s %s.\n", ended, o.Scope, o.Value)
 	})
 }
@@ -143,15 +128,6 @@ func (s *overrideStore) get(o schemas.Override) (set schemas.Override, err error
 		return s.standing[i], nil
 	}
 	return set, errNotSet
-}
-
-// store puts an override into force.
-func (s *overrideStore) store(ctx context.Context, o schemas.Override, ttl time.Duration) error {
-	body, err := json.Marshal(o)
-	if err == nil {
-		_, err = operator.Store(ctx, s.js, s.by, schemas.BucketOverrides, o.Key(), body, ttl)
-	}
-	return err
 }
 
 // change calls do for each override that the scopes name, and returns all errors.

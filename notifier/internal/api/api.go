@@ -49,6 +49,10 @@ type Operator interface {
 	Release(ctx context.Context, actor, loopID string) (counters int, err error)
 	AddSilence(ctx context.Context, actor string, s silence.Silence) (silence.Silence, error)
 	ExpireSilence(ctx context.Context, actor, id string) error
+	// Sealed reports that only the operator's command line can store overrides.
+	Sealed() bool
+	AddOverride(ctx context.Context, actor string, o schemas.Override) error
+	EndOverride(ctx context.Context, actor string, o schemas.Override) error
 	// Deliver asks a notifier for a delivery, and returns its record in the log.
 	Deliver(ctx context.Context, actor string, what operator.Delivery, req delivery.Request) (delivery.Record, error)
 	// Audit returns the newest actions of operators, the oldest of them first.
@@ -75,13 +79,18 @@ func New(b *board.Board, s System, o Operator, refuse func() string, now func() 
 func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, handle := range map[string]http.HandlerFunc{
-		"GET loops":                              a.getLoops,
-		"GET loops/{id}":                         a.getLoop,
-		"POST loops/{id}/release":                a.change(a.releaseLoop),
-		"GET events":                             a.getEvents,
-		"GET stats":                              a.getStats,
-		"GET policies":                           a.getPolicies,
-		"GET overrides":                          a.getOverrides,
+		"GET loops":               a.getLoops,
+		"GET loops/{id}":          a.getLoop,
+		"GET loops/{id}/history":  a.getLoopHistory,
+		"POST loops/{id}/release": a.change(a.releaseLoop),
+		"GET groups":              a.getGroups,
+		"GET timeline":            a.getTimeline,
+		"GET events":              a.getEvents,
+		"GET stats":               a.getStats,
+		"GET policies":            a.getPolicies,
+		"GET overrides":           a.getOverrides,
+		"POST overrides":          a.change(a.addOverride),
+		"DELETE overrides/{action}/{scope}/{value}": a.change(a.endOverride),
 		"GET silences":                           a.getSilences,
 		"POST silences":                          a.change(a.addSilence),
 		"DELETE silences/{id}":                   a.change(a.expireSilence),

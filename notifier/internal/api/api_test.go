@@ -94,6 +94,18 @@ func (o fakeOperator) ExpireSilence(_ context.Context, actor, id string) error {
 	return o.outcome(id, silences.ErrUnknown)
 }
 
+func (fakeOperator) Sealed() bool { return false }
+
+func (o fakeOperator) AddOverride(_ context.Context, actor string, set schemas.Override) error {
+	o.did <- fmt.Sprintf("%s %s %s for %s by %s", set.Action, set.Scope, set.Value, set.ExpiresAt.Sub(set.CreatedAt), actor)
+	return o.outcome(set.Value, operator.ErrSealed)
+}
+
+func (o fakeOperator) EndOverride(_ context.Context, actor string, ended schemas.Override) error {
+	o.did <- fmt.Sprintf("end %s of %s at %s by %s", ended.Action, ended.Scope, ended.EndedAt.Format(time.TimeOnly), actor)
+	return o.outcome(ended.Reason, operator.ErrSealed)
+}
+
 func (o fakeOperator) Deliver(_ context.Context, actor string, what operator.Delivery, req delivery.Request) (delivery.Record, error) {
 	o.did <- string(what) + " " + req.Endpoint + " " + req.ID + " by " + actor
 	if req.Endpoint == "alone" {
@@ -156,6 +168,11 @@ func (s *served) fillBoard(t *testing.T) {
 	s.board.Silences.Put("t", text(t, silence.Silence{ID: "t", Start: noon.Add(time.Hour), End: noon.Add(2 * time.Hour)}))
 	s.board.Silences.Put("u", text(t, silence.Silence{ID: "u", End: noon}))
 	s.board.Overrides.Put("o", text(t, schemas.Override{Action: schemas.OverrideBlock, Scope: schemas.ScopeTenant, Value: hostile, ExpiresAt: noon.Add(time.Hour)}))
+	for _, name := range []string{"known", "broken", "sealed"} {
+		s.board.Overrides.Put(name, text(t, schemas.Override{
+			Action: schemas.OverrideExempt, Scope: schemas.ScopeProject, Value: name + "/x", Reason: name, ExpiresAt: noon.Add(time.Hour),
+		}))
+	}
 	s.board.Overrides.Put("p", text(t, schemas.Override{Action: schemas.OverrideBlock, Scope: schemas.ScopeTenant, Value: "over", ExpiresAt: noon}))
 	for i, status := range statuses[1:] {
 		s.board.Deliveries.Put(fmt.Sprint("d", i), text(t, delivery.Record{
@@ -236,6 +253,30 @@ func TestAnswersFitTheDescription(t *testing.T) {
 		{"GET", "loops?offset=x", "", 400, "loops"},
 		{"GET", "loops?since=yesterday", "", 400, "loops"},
 		{"GET", "loops?since=-1h", "", 400, "loops"},
+		{"GET", "loops?q=SAME+prompt&tool=a&sort=saved", "", 200, "loops"},
+		{"GET", "loops?sort=colour", "", 400, "loops"},
+		{"GET", "loops?q=" + strings.Repeat("+x", 21), "", 400, "loops"},
+		{"GET", "groups?by=tool&sort=hits&limit=1&offset=1", "", 200, "groups"},
+		{"GET", "groups?by=colour", "", 400, "groups"},
+		{"GET", "groups?by=tool&limit=0", "", 400, "groups"},
+		{"GET", "groups?by=tool&state=both", "", 400, "groups"},
+		{"GET", "timeline?since=1h", "", 200, "timeline"},
+		{"GET", "timeline?since=x", "", 400, "timeline"},
+		{"GET", "loops/open/history", "", 200, "loops/{id}/history"},
+		{"GET", "loops/ended/history", "", 200, "loops/{id}/history"},
+		{"GET", "loops/none/history", "", 404, "loops/{id}/history"},
+		{"POST", "overrides", `{"action":"block","scope":"caller","value":"known","duration_seconds":60,"reason":"r"}`, 201, "overrides"},
+		{"POST", "overrides", `{"action":"block","scope":"caller","value":"broken","duration_seconds":60}`, 502, "overrides"},
+		{"POST", "overrides", `{"action":"block","scope":"caller","value":"sealed","duration_seconds":60}`, 403, "overrides"},
+		{"POST", "overrides", `{"action":"praise","scope":"caller","value":"known","duration_seconds":60}`, 400, "overrides"},
+		{"POST", "overrides", `{"action":"block","scope":"caller","value":"known","duration_seconds":0}`, 400, "overrides"},
+		{"POST", "overrides", `{"action":"block","scope":"caller","value":"` + strings.Repeat("x", 1001) + `","duration_seconds":60}`, 400, "overrides"},
+		{"POST", "overrides", `{`, 400, "overrides"},
+		{"DELETE", "overrides/exempt/project/known%2Fx", "", 200, "overrides/{action}/{scope}/{value}"},
+		{"DELETE", "overrides/exempt/project/sealed%2Fx", "", 403, "overrides/{action}/{scope}/{value}"},
+		{"DELETE", "overrides/exempt/project/broken%2Fx", "", 502, "overrides/{action}/{scope}/{value}"},
+		{"DELETE", "overrides/exempt/project/known%2Fx", "{", 400, "overrides/{action}/{scope}/{value}"},
+		{"DELETE", "overrides/block/project/known%2Fx", "", 404, "overrides/{action}/{scope}/{value}"},
 		{"GET", "loops/open", "", 200, "loops/{id}"},
 		{"GET", "loops/ended", "", 200, "loops/{id}"},
 		{"GET", "loops/none", "", 404, "loops/{id}"},
@@ -308,6 +349,8 @@ func TestOperatorsAreNamedInTheAudit(t *testing.T) {
 		{"POST", "loops/known/release", `{"actor":"bob"}`, "release known by bob@127.0.0.1", nil},
 		{"POST", "loops/known/release", `{"actor":"bob"}`, "release known by alice@127.0.0.1", []func(*http.Request){basic}},
 		{"DELETE", "silences/known", "", "unsilence known by alice@127.0.0.1", []func(*http.Request){basic}},
+		{"POST", "overrides", `{"action":"block","scope":"session","value":"5e55","duration_seconds":60,"actor":"bob"}`, "block session 5e55 for 1m0s by bob@127.0.0.1", nil},
+		{"POST", "overrides", `{"action":"block","scope":"session","value":"5e55","duration_seconds":60,"actor":"bob"}`, "block session 5e55 for 1m0s by alice@127.0.0.1", []func(*http.Request){basic}},
 		{"POST", "silences", `{"matchers":{"policy":["p"]},"duration_seconds":60}`, "silence policy=p for 1m0s by alice@127.0.0.1", []func(*http.Request){basic}},
 	} {
 		s.send(t, c.method, c.path, c.body, c.edits...)

@@ -31,13 +31,6 @@ func (a *API) getPolicies(w http.ResponseWriter, r *http.Request) {
 	answer(w, out)
 }
 
-// getOverrides answers with the blocks and exemptions that have not ended.
-func (a *API) getOverrides(w http.ResponseWriter, _ *http.Request) {
-	now := a.now()
-	all, _ := a.board.Overrides.All()
-	answerOnly(w, "overrides", slices.DeleteFunc(all, func(o schemas.Override) bool { return !o.StandsAt(now) }))
-}
-
 // health is the state of the system's parts.
 type health struct {
 	watch.Health

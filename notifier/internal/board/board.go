@@ -39,7 +39,7 @@ func Parts() []Part {
 }
 
 const (
-	maxIncidents = 2000
+	maxIncidents = 10_000
 	maxSilences  = 500
 	maxOverrides = 500
 	// maxDeliveries bounds the deliveries that are kept of the log.
@@ -63,6 +63,9 @@ type Board struct {
 	mu       sync.Mutex
 	versions Versions
 	news     chan struct{}
+
+	reading sync.Mutex
+	newest  snapshot
 }
 
 // Versions counts the changes of each part.
@@ -107,48 +110,26 @@ func (v Versions) Changed(since Versions) []Part {
 	return changed
 }
 
-// Loops returns the loops that a filter selects, open ones first and then those that were
-// seen last, and whether open ones may be left out because there are too many.
+// Loops returns the loops that a filter selects in its order, and whether open ones may be left
+// out because there are too many.
 func (b *Board) Loops(f Filter, now time.Time) (loops []Loop, omitted bool) {
-	incidents, dropped := b.Incidents.All()
-	silences, _ := b.Silences.All()
-	open := map[string]bool{}
+	all, dropped := b.loopsAt(now)
 	loops = []Loop{}
-	add := func(l Loop) {
-		if f.takes(&l) {
-			loops = append(loops, l)
+	for i := range all {
+		if f.takes(&all[i]) {
+			loops = append(loops, all[i])
 		}
 	}
-	for i := range incidents {
-		l := loopOfRecord(&incidents[i])
-		if l.ID == "" || open[l.ID] || now.After(l.Ends.Add(afterEnd)) {
-			continue
-		}
-		open[l.ID] = true
-		l.SilencedUntil = silence.Until(silences, l.source, now)
-		add(l)
-	}
-	for _, l := range b.History.Loops() {
-		if open[l.ID] {
-			continue
-		}
-		if ends, still := b.Incidents.rest.open(l.ID, now); still {
-			l.State, l.Ends, l.unkept = Open, ends, true
-			add(l)
-			continue
-		}
-		add(l.past(now))
-	}
-	sortLoops(loops)
+	f.sort(loops)
 	return loops, dropped && b.Incidents.rest.count(now) > 0
 }
 
 // OpenLoops returns how many loops are open, whether or not their records are kept.
 func (b *Board) OpenLoops(now time.Time) int {
-	loops, _ := b.Loops(Filter{State: Open}, now)
+	loops, _ := b.loopsAt(now)
 	n := b.Incidents.rest.count(now)
 	for i := range loops {
-		if !loops[i].unkept {
+		if loops[i].State == Open && !loops[i].unkept {
 			n++
 		}
 	}
@@ -171,7 +152,7 @@ func (l Loop) past(now time.Time) Loop {
 
 // Loop returns the loop with an id.
 func (b *Board) Loop(id string, now time.Time) (Loop, bool) {
-	loops, _ := b.Loops(Filter{}, now)
+	loops, _ := b.loopsAt(now)
 	i := slices.IndexFunc(loops, func(l Loop) bool { return l.ID == id })
 	if i < 0 {
 		return Loop{}, false

@@ -72,7 +72,7 @@ func TestALoopGoesFromItsRecordToThePast(t *testing.T) {
 	grown := incident("l1", "p")
 	grown.HitCount, grown.LastSeen, grown.Saved.Requests = 60, noon.Add(time.Second), 55
 	b.Incidents.Put("live.p.1", body(t, grown))
-	b.Incidents.DeleteFunc(func(in openloop.Record) bool { return in.LoopID == "l1" })
+	b.Incidents.DeleteFunc(func(in Loop) bool { return in.ID == "l1" })
 	if l, _ := b.Loop("l1", noon.Add(time.Second)); l.State != Resolved {
 		t.Errorf("just released: %+v", l)
 	}

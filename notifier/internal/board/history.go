@@ -12,7 +12,7 @@ import (
 
 const (
 	// maxLoops bounds the loops that are known from events alone.
-	maxLoops = 2000
+	maxLoops = 5000
 	// maxEvents bounds the events that are kept for readers that come back.
 	maxEvents = 1000
 	// maxBody bounds the size of an event, in bytes. Larger ones are left out.
@@ -79,6 +79,7 @@ func (h *History) Add(sequence uint64, body []byte) {
 func (h *History) fold(l Loop) {
 	known := h.byID[l.ID]
 	if known == nil {
+		l.course = (&Loop{}).after(&l)
 		h.byID[l.ID] = h.order.PushFront(&l)
 		if h.order.Len() > maxLoops {
 			oldest := h.order.Back()
@@ -88,6 +89,7 @@ func (h *History) fold(l Loop) {
 		return
 	}
 	before := known.Value.(*Loop)
+	l.course = before.after(&l)
 	if before.State == Resolved && l.State != Resolved || before.at.After(l.at) && l.State != Resolved {
 		return
 	}
@@ -109,6 +111,7 @@ func (h *History) Keep(l Loop, gone bool) {
 		if known.LastSeen.After(l.LastSeen) {
 			return
 		}
+		l.course = known.course
 		if l.at = known.at; known.State == Resolved {
 			l.State, l.Ends = known.State, known.Ends
 		}

@@ -1,8 +1,8 @@
 package board
 
 import (
-	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/unloop/unloop/schemas/event"
@@ -53,6 +53,7 @@ type Loop struct {
 	Findings []Finding   `json:"findings"`
 	Saved    event.Saved `json:"saved"`
 
+	course []Point   // what its events said, the oldest first
 	at     time.Time // of the newest event
 	gone   bool      // its record was removed
 	unkept bool      // it is open, and its record is not kept
@@ -63,6 +64,28 @@ type Loop struct {
 type Finding struct {
 	event.Finding
 	Title string `json:"title"`
+}
+
+// Parse reads the record of an open loop.
+func (l *Loop) Parse(stored []byte) error {
+	var in openloop.Record
+	if err := in.Parse(stored); err != nil {
+		return err
+	}
+	*l = loopOfRecord(&in)
+	return nil
+}
+
+// Tools returns the names of the tools in the loop's findings, each once.
+func (l *Loop) Tools() (names []string) {
+	for i := range l.Findings {
+		for name := range strings.SplitSeq(l.Findings[i].Tool, ",") {
+			if name != "" && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }
 
 // loopOf returns the loop that an event describes.
@@ -93,31 +116,4 @@ func loopOfRecord(in *openloop.Record) Loop {
 		l.Ends = in.Ends
 	}
 	return l
-}
-
-// Filter selects loops. Empty fields select all.
-type Filter struct {
-	State, Policy, Detector, Action, Tenant, Project, Caller, Session string
-	// Since selects the loops that were not over before.
-	Since time.Time
-}
-
-// takes reports whether a loop is selected.
-func (f *Filter) takes(l *Loop) bool {
-	for _, pair := range [][2]string{
-		{f.State, l.State}, {f.Policy, l.Policy}, {f.Detector, l.Detector}, {f.Action, l.Action}, {f.Tenant, l.Tenant},
-		{f.Project, l.Project}, {f.Caller, l.Caller}, {f.Session, l.Session},
-	} {
-		if pair[0] != "" && pair[0] != pair[1] {
-			return false
-		}
-	}
-	return f.Since.IsZero() || l.State == Open || !l.Ends.Before(f.Since)
-}
-
-// sortLoops puts open loops first, and those that were seen last.
-func sortLoops(all []Loop) {
-	slices.SortFunc(all, func(a, b Loop) int {
-		return cmp.Or(cmp.Compare(a.State, b.State), b.LastSeen.Compare(a.LastSeen), cmp.Compare(a.ID, b.ID))
-	})
 }

@@ -3,14 +3,12 @@ package board
 import (
 	"sync"
 	"time"
-
-	"github.com/unloop/unloop/schemas/openloop"
 )
 
 // Incidents are the records of open loops: the newest whole, and of the others what says
 // that they are open.
 type Incidents struct {
-	*Records[openloop.Record]
+	*Records[Loop]
 	rest    rest
 	history *History
 }
@@ -23,11 +21,10 @@ type rest struct {
 }
 
 func newIncidents(history *History, changed func()) *Incidents {
-	in := &Incidents{Records: newRecords[openloop.Record](maxIncidents, changed), history: history}
+	in := &Incidents{Records: newRecords[Loop](maxIncidents, changed), history: history}
 	in.rest.clear()
-	in.removed = func(gone openloop.Record) { history.Keep(loopOfRecord(&gone), true) }
-	in.evicted = func(key string, open openloop.Record) {
-		l := loopOfRecord(&open)
+	in.removed = func(gone Loop) { history.Keep(gone, true) }
+	in.evicted = func(key string, l Loop) {
 		in.rest.put(key, l.ID, l.Ends)
 		history.Keep(l, false)
 	}
@@ -57,7 +54,7 @@ func (in *Incidents) Replace(all []Entry) {
 func (in *Incidents) Release(loopID string) {
 	in.rest.forget(loopID)
 	in.history.End(loopID)
-	in.DeleteFunc(func(one openloop.Record) bool { return one.LoopID == loopID })
+	in.DeleteFunc(func(one Loop) bool { return one.ID == loopID })
 }
 
 func (r *rest) clear() {

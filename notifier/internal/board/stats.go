@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/unloop/unloop/schemas/event"
 )
 
 // maxTop bounds the names of a list in Stats.
@@ -21,7 +23,11 @@ type Stats struct {
 	Hits     int   `json:"hits"`
 	Saved    Saved `json:"saved"`
 
+	// AfterHints is what became of the loops in which the model was told of it.
+	AfterHints AfterHints `json:"after_hints"`
+
 	Policies  []Top `json:"policies"`
+	Tools     []Top `json:"tools"`
 	Callers   []Top `json:"callers"`
 	Detectors []Top `json:"detectors"`
 	Tenants   []Top `json:"tenants"`
@@ -45,17 +51,44 @@ type Top struct {
 	Saved Saved  `json:"saved"`
 }
 
-func (s *Saved) add(l *Loop) {
-	s.Requests += l.Saved.Requests
-	s.InputTokens += l.Saved.InputTokens
-	if l.Saved.USD == nil {
-		s.Unpriced += l.Saved.Requests
+func (s *Saved) add(l *Loop) { s.grow(&event.Saved{}, &l.Saved) }
+
+// grow adds what was saved since before.
+func (s *Saved) grow(before, now *event.Saved) {
+	requests := now.Requests - before.Requests
+	s.Requests += requests
+	s.InputTokens += now.InputTokens - before.InputTokens
+	if now.USD == nil {
+		s.Unpriced += requests
 		return
 	}
 	if s.USD == nil {
 		s.USD = new(float64)
 	}
-	*s.USD += *l.Saved.USD
+	*s.USD += *now.USD - price(before.USD)
+}
+
+// AfterHints counts loops with a hint: those that ended without being stopped, those that are
+// open and not stopped, and those that had to be stopped.
+type AfterHints struct {
+	Recovered int `json:"recovered"`
+	Open      int `json:"open"`
+	Stopped   int `json:"stopped"`
+}
+
+func (a *AfterHints) add(l *Loop) {
+	const hint = "hint"
+	switch {
+	case l.Mode == Shadow:
+	case l.Action != hint:
+		if slices.ContainsFunc(l.course, func(p Point) bool { return p.Action == hint }) {
+			a.Stopped++
+		}
+	case l.State == Open:
+		a.Open++
+	default:
+		a.Recovered++
+	}
 }
 
 func (t *Top) add(l *Loop) {
@@ -70,7 +103,7 @@ func (t *Top) add(l *Loop) {
 // Summarize returns the summary of loops since a time.
 func Summarize(loops []Loop, since, now time.Time) Stats {
 	s := Stats{Since: since, Until: now}
-	var policies, callers, detectors, tenants tally
+	var policies, callers, detectors, tenants, tools tally
 	for i := range loops {
 		l := &loops[i]
 		if l.State == Open {
@@ -84,12 +117,16 @@ func Summarize(loops []Loop, since, now time.Time) Stats {
 		}
 		s.Hits += l.Hits
 		s.Saved.add(l)
+		s.AfterHints.add(l)
+		for _, name := range l.Tools() {
+			tools.add(name, l)
+		}
 		policies.add(l.Policy, l)
 		callers.add(l.Caller, l)
 		detectors.add(l.Detector, l)
 		tenants.add(l.Tenant, l)
 	}
-	s.Policies, s.Callers, s.Detectors, s.Tenants = policies.top(), callers.top(), detectors.top(), tenants.top()
+	s.Policies, s.Callers, s.Detectors, s.Tenants, s.Tools = policies.top(), callers.top(), detectors.top(), tenants.top(), tools.top()
 	return s
 }
 

@@ -1,0 +1,121 @@
+package board
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+const (
+	// steps is how many steps a timeline has.
+	steps = 60
+	// maxBars bounds the loops that a timeline names.
+	maxBars = 200
+)
+
+// Timeline is what happened in a time: in steps of equal length, and the loops that took the
+// most of it.
+type Timeline struct {
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until"`
+	Steps []Step    `json:"steps"`
+	Bars  []Bar     `json:"bars"`
+	// Total counts the loops of this time; Bars has at most maxBars of them.
+	Total int `json:"total"`
+}
+
+// Step is a part of a timeline.
+type Step struct {
+	At time.Time `json:"at"`
+	// Open counts the loops that were open for some of it, by action; shadow stands for those
+	// that are only watched.
+	Open map[string]int `json:"open"`
+	// Began counts the loops that began in it, and Saved what was saved in it.
+	Began int   `json:"began"`
+	Saved Saved `json:"saved"`
+}
+
+// Bar is a loop of a timeline.
+type Bar struct {
+	ID        string    `json:"id"`
+	State     string    `json:"state"`
+	Policy    string    `json:"policy"`
+	Title     string    `json:"title"`
+	Action    string    `json:"action"`
+	Mode      string    `json:"mode"`
+	Hits      int       `json:"hits"`
+	FirstSeen time.Time `json:"first_seen"`
+	LastSeen  time.Time `json:"last_seen"`
+}
+
+// Shadow counts loops that are only watched in Step.Open.
+const Shadow = "shadow"
+
+// Line returns the timeline of loops that were open after a time.
+func Line(loops []Loop, since, now time.Time) Timeline {
+	t := Timeline{Since: since, Until: now, Steps: make([]Step, steps), Total: len(loops)}
+	for i := range t.Steps {
+		t.Steps[i] = Step{At: since.Add(now.Sub(since) / steps * time.Duration(i)), Open: map[string]int{}}
+	}
+	for i := range loops {
+		t.count(&loops[i])
+	}
+	t.Bars = Bars(longest(loops, now))
+	return t
+}
+
+// Bars returns loops as a timeline shows them.
+func Bars(loops []Loop) []Bar {
+	bars := make([]Bar, len(loops))
+	for i := range loops {
+		l := &loops[i]
+		bars[i] = Bar{l.ID, l.State, l.Policy, l.Title, l.Action, l.Mode, l.Hits, l.FirstSeen, l.LastSeen}
+	}
+	return bars
+}
+
+// step returns the step of a time; times before and after count for the first and the last.
+func (t *Timeline) step(at time.Time) int {
+	each := max(t.Until.Sub(t.Since)/steps, 1)
+	return min(max(int(at.Sub(t.Since)/each), 0), steps-1)
+}
+
+func (t *Timeline) count(l *Loop) {
+	kind := l.Action
+	if l.Mode == Shadow {
+		kind = Shadow
+	}
+	for i := t.step(l.FirstSeen); i <= t.step(l.until(t.Until)); i++ {
+		t.Steps[i].Open[kind]++
+	}
+	if !l.FirstSeen.Before(t.Since) {
+		t.Steps[t.step(l.FirstSeen)].Began++
+	}
+	before := &Loop{}
+	for _, p := range l.Course() {
+		if !p.At.Before(t.Since) {
+			t.Steps[t.step(p.At)].Saved.grow(&before.Saved, &p.Saved)
+		}
+		before.Saved = p.Saved
+	}
+}
+
+// until returns the end of the loop in a timeline.
+func (l *Loop) until(now time.Time) time.Time {
+	if l.State == Open {
+		return now
+	}
+	return l.LastSeen
+}
+
+// longest returns the loops that took the most time, at most maxBars.
+func longest(loops []Loop, now time.Time) []Loop {
+	if len(loops) <= maxBars {
+		return loops
+	}
+	long := slices.Clone(loops)
+	slices.SortStableFunc(long, func(a, b Loop) int {
+		return cmp.Compare(b.until(now).Sub(b.FirstSeen), a.until(now).Sub(a.FirstSeen))
+	})
+	return long[:maxBars]
+}
