@@ -311,3 +311,28 @@ func TestTheDashboardTestsEndpointsAndSendsAgain(t *testing.T) {
 		t.Errorf("audit %+v", audit.Actions)
 	}
 }
+
+// A caller is blocked from the page where records need no seal, and let through again; the
+// audit has both.
+func TestTheDashboardBlocksACaller(t *testing.T) {
+	t.Parallel()
+	p := startSite(t)
+	type overrides struct {
+		Overrides []schemas.Override
+		Sealed    bool
+	}
+	var set schemas.Override
+	if status := p.send(t, http.MethodPost, "overrides", `{"action":"block","scope":"caller","value":"ca11","reason":"loops","duration_seconds":600,"actor":"ops"}`, &set); status != http.StatusCreated || set.Value != "ca11" {
+		t.Fatalf("%d %+v", status, set)
+	}
+	await(t, p, "overrides", func(o overrides) bool { return len(o.Overrides) == 1 && o.Overrides[0].Reason == "loops" && !o.Sealed })
+	if status := p.send(t, http.MethodDelete, "overrides/block/caller/ca11", `{"actor":"ops"}`, &set); status != http.StatusOK || set.EndedAt.IsZero() {
+		t.Fatalf("end: %d %+v", status, set)
+	}
+	await(t, p, "overrides", func(o overrides) bool { return len(o.Overrides) == 0 })
+	var audit struct{ Actions []schemas.Audit }
+	p.send(t, http.MethodGet, "audit", "", &audit)
+	if len(audit.Actions) != 2 || audit.Actions[0].Action != schemas.AuditUnblock || audit.Actions[1].Action != schemas.AuditBlock || audit.Actions[1].Target != "caller ca11" {
+		t.Errorf("audit %+v", audit.Actions)
+	}
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/unloop/unloop/deploy/replay"
 	"github.com/unloop/unloop/schemas/excerpts"
+	"github.com/unloop/unloop/schemas/money"
 )
 
 var (
@@ -107,7 +108,7 @@ func pageLoopOf(l *Loop, m Masking) pageLoop {
 func costOf(c replay.Cost) pageCost {
 	out := pageCost{Requests: grouped(c.Requests), Tokens: grouped(c.InputTokens + c.OutputTokens)}
 	if c.USD > 0 {
-		out.USD = fmt.Sprintf("$%.2f", c.USD)
+		out.USD = money.USD(c.USD)
 	}
 	return out
 }

@@ -80,7 +80,7 @@ func TestReportCountsInWords(t *testing.T) {
 	}{
 		"no stop":  {[]openloop.Record{hinted}, "unloop: 1 loop found, and no request stopped.\nunloop:   loop L2: the same tool call with the same result 3 times; would hint, policy p, detector tool, 0 requests stopped\n"},
 		"one stop": {[]openloop.Record{stopped}, "unloop: 1 loop stopped: 1 request and about 1 200 input tokens saved, $0.25.\nunloop:   loop L1: the same prompt 8 times; reject, policy p, detector prompt, 1 request stopped\n"},
-		"a cent":   {[]openloop.Record{cheap}, "unloop: 1 loop stopped: 1 request and about 1 200 input tokens saved, less than $0.01.\nunloop:   loop L1: the same prompt 8 times; reject, policy p, detector prompt, 1 request stopped\n"},
+		"a cent":   {[]openloop.Record{cheap}, "unloop: 1 loop stopped: 1 request and about 1 200 input tokens saved, <$0.01.\nunloop:   loop L1: the same prompt 8 times; reject, policy p, detector prompt, 1 request stopped\n"},
 	} {
 		var out strings.Builder
 		printTally(&printer{w: &out}, c.loops)

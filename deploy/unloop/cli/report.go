@@ -8,6 +8,7 @@ import (
 
 	"github.com/unloop/unloop/deploy/replay"
 	"github.com/unloop/unloop/deploy/unloop/terminal"
+	"github.com/unloop/unloop/schemas/money"
 )
 
 // order is the order in which actions are listed.
@@ -64,7 +65,7 @@ func printSummary(out *printer, r *replay.Report) {
 func saved(c, all *replay.Cost) string {
 	s := fmt.Sprintf("%s, %s of %s tokens", many(c.Requests, "request"), thousands(c.InputTokens+c.OutputTokens), thousands(all.InputTokens+all.OutputTokens))
 	if c.Requests > c.Unpriced || all.Requests > all.Unpriced {
-		s += fmt.Sprintf(", $%.2f of $%.2f", c.USD, all.USD)
+		s += ", " + money.USD(c.USD) + " of " + money.USD(all.USD)
 	}
 	var but []string
 	for _, n := range []struct {

@@ -16,6 +16,7 @@ import (
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/kit/pause"
+	"github.com/unloop/unloop/schemas/money"
 	"github.com/unloop/unloop/schemas/openloop"
 )
 
@@ -235,11 +236,8 @@ func printTally(out *printer, loops []openloop.Record) {
 }
 
 func dollars(usd float64) string {
-	switch {
-	case usd <= 0:
+	if usd <= 0 {
 		return ""
-	case usd < 0.01:
-		return ", less than $0.01"
 	}
-	return fmt.Sprintf(", $%.2f", usd)
+	return ", " + money.USD(usd)
 }

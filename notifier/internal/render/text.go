@@ -11,6 +11,7 @@ import (
 
 	"github.com/unloop/unloop/notifier/internal/sink"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/money"
 )
 
 // Field is a name and a value of a loop.
@@ -169,7 +170,7 @@ func Saved(s event.Saved) string {
 		text += ", about " + plural(s.InputTokens, "token")
 	}
 	if s.USD != nil {
-		text += fmt.Sprintf(", about $%.2f", *s.USD)
+		text += ", about " + money.USD(*s.USD)
 	}
 	return text
 }

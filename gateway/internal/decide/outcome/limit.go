@@ -7,6 +7,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/decide/evidence"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/money"
 )
 
 // strongest returns the verdict whose action is taken: the strongest, and of equal ones
@@ -127,11 +128,11 @@ func limitMessage(v *evidence.Verdict, wait int) string {
 	if v.Wire.GetOversized() || v.GetRetryAfterMs() == 0 && v.GetAction().Stops() {
 		return message + " never lets a request of this size through."
 	}
-	unit := ""
+	amount := decimal
 	if dollars(v) {
-		unit = " US dollars"
+		amount = money.USD
 	}
-	message += " allows " + decimal(v.GetLimit()) + unit + ", and " + decimal(math.Floor(v.GetRemaining()*100)/100) + " are left."
+	message += " allows " + amount(v.GetLimit()) + ", and " + amount(math.Floor(v.GetRemaining()*100)/100) + " are left."
 	if wait > 0 {
 		message += " Wait " + strconv.Itoa(wait) + " seconds."
 	}

@@ -287,7 +287,7 @@ func TestRulesSayWhatTheyAllow(t *testing.T) {
 		},
 		"dollars": {
 			limitOf(byDollars, "r"), &checkpb.LimitVerdict{Limit: 0.5, Remaining: 0.25, RetryAfterMs: 1}, "budget_exceeded",
-			"Stopped by Unloop: rule r of policy p (rate_limit_exceeded, budget_exceeded) allows 0.5 US dollars, and 0.25 are left. Wait 1 seconds.", `"p/r";q=50;w=1;qu="us-cents"`,
+			"Stopped by Unloop: rule r of policy p (rate_limit_exceeded, budget_exceeded) allows $0.50, and $0.25 are left. Wait 1 seconds.", `"p/r";q=50;w=1;qu="us-cents"`,
 		},
 		"a cost that requests name": {
 			named, &checkpb.LimitVerdict{Limit: 7, RetryAfterMs: 1}, "budget_exceeded",
