@@ -122,22 +122,41 @@ func TestDashboardInABrowserShowsALoopAndReleasesIt(t *testing.T) {
 	if text := b.see("#live-rows .loop"); !strings.Contains(text, "the same prompt") || !strings.Contains(text, name) {
 		t.Errorf("the loop: %q", text)
 	}
+	t.Logf("the loop was on the page %s after the last request", time.Since(stopped).Round(time.Millisecond))
 	if text := b.see("#well.good"); !strings.Contains(text, "9 requests in the last minute, 9 checked") || !strings.Contains(text, "4 stopped") {
 		t.Errorf("with traffic: %q", text)
 	}
-	t.Logf("the loop was on the page %s after the last request", time.Since(stopped).Round(time.Millisecond))
-	once[bool](b, "#live-rows .toggle", "(el.focus(), true)")
+	id := once[string](b, "#live-rows .lead", "(el.focus(), new URLSearchParams(el.hash.slice(1)).get('loop'))")
 	b.do(chromedp.KeyEvent("\r"))
-	if text := b.see("#live-rows .why"); !strings.Contains(text, "threshold 5") {
-		t.Errorf("why: %q", text)
+	if text := b.see("#loop-view .story"); !strings.Contains(text, "the same prompt 9 times") || !strings.Contains(text, name) || !strings.Contains(text, "refused its requests") {
+		t.Errorf("its story: %q", text)
 	}
-	if text := b.see("#live-rows .rounds .prompt"); !strings.Contains(text, "Try again.") {
+	if hash := js[string](b, "location.hash"); hash != "#loop="+id {
+		t.Errorf("the address of the loop: %s, want its id %s", hash, id)
+	}
+	if text := b.see("#loop-rounds .prompt"); !strings.Contains(text, "Try again.") {
 		t.Errorf("what it repeats: %q", text)
 	}
+	once[bool](b, "#loop-cost svg[role=img]", "true")
+	if text := b.see("#loop-run"); !strings.Contains(text, "the only loop of its session") {
+		t.Errorf("its run: %q", text)
+	}
+	b.click("#loop-findings summary")
+	if text := b.see("#loop-findings .finding"); !strings.Contains(text, "threshold 5") {
+		t.Errorf("evidence: %q", text)
+	}
 	b.wantsFitWidths()
-	b.click("#live-rows .buttons button:last-child")
-	b.click("#live-rows .buttons button.sure")
-	b.do(chromedp.WaitNotPresent(chromedp.CSS("#live-rows .loop")))
+	b.do(chromedp.KeyEvent("r"))
+	b.see("#loop-buttons .release.sure")
+	b.do(chromedp.KeyEvent("\r"))
+	b.see("#loop-badges .muted")
+	if text := b.see("#loop-audit table"); !strings.Contains(text, "release "+id) {
+		t.Errorf("what operators did: %q", text)
+	}
+	if focus := js[string](b, "document.activeElement.textContent"); focus != "Block…" {
+		t.Errorf("after the release the focus is at %q", focus)
+	}
+	b.do(chromedp.KeyEvent("u"))
 	b.see("#live-empty")
 	b.click("#past summary")
 	if text := b.see("#past-rows .loop"); !strings.Contains(text, "ended") {
@@ -149,9 +168,7 @@ func TestDashboardInABrowserShowsALoopAndReleasesIt(t *testing.T) {
 	if text := b.see("#parts table"); !strings.Contains(text, "gateway") || !strings.Contains(text, "notifier") {
 		t.Errorf("parts: %q", text)
 	}
-	if title := js[string](b, "document.title"); title != "Unloop" {
-		t.Errorf("title %q", title)
-	}
+	b.until(`document.title === "Unloop"`)
 	b.wantsNoComplaints()
 }
 
@@ -160,20 +177,26 @@ func (b *browser) wantsFitWidths() {
 	b.t.Helper()
 	for _, width := range []int64{375, 1280} {
 		for _, scheme := range []string{"dark", "light"} {
-			b.do(chromedp.EmulateViewport(width, 900), chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
-				_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-					Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
-				})
-				return err
-			}))
+			b.size(width, scheme)
 			if wide := js[float64](b, "document.documentElement.scrollWidth"); wide > float64(width) {
-				b.t.Errorf("the page is %g pixels wide on a screen of %d", wide, width)
+				b.t.Errorf("the page is %g pixels wide on a screen of %d: %s", wide, width, js[string](b, widest))
 			}
 			if back := js[string](b, "getComputedStyle(document.body).backgroundColor"); (back == "rgb(247, 247, 245)") != (scheme == "light") {
 				b.t.Errorf("%s: background %s", scheme, back)
 			}
 		}
 	}
+}
+
+// size sets the width of the window, and whether people want it dark or light.
+func (b *browser) size(width int64, scheme string) {
+	b.t.Helper()
+	b.do(chromedp.EmulateViewport(width, 900), chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}},
+		})
+		return err
+	}))
 }
 
 func (b *browser) wantsNoComplaints() {
@@ -194,7 +217,7 @@ func TestDashboardInABrowserSilencesAndSaysWhenNobodyAnswers(t *testing.T) {
 	b.see(".connection.live")
 	statuses(t, s.URL(), prompt("Once more."), 9)
 	b.see("#live-rows .loop")
-	b.click("#live-rows .buttons button:first-child")
+	b.do(chromedp.KeyEvent("j"), chromedp.KeyEvent("s"))
 	b.see("#silence-dialog[open]")
 	b.do(chromedp.SendKeys(chromedp.CSS("#silence-author"), "Ada"), chromedp.SendKeys(chromedp.CSS("#silence-comment"), "known"))
 	b.click("#silence-form .primary")
@@ -202,6 +225,9 @@ func TestDashboardInABrowserSilencesAndSaysWhenNobodyAnswers(t *testing.T) {
 		t.Errorf("silences: %q", text)
 	}
 	b.see("#live-rows .badge.muted")
+	if focus := js[string](b, "document.activeElement.textContent"); focus != "Silence…" {
+		t.Errorf("after the dialogue the focus is at %q", focus)
+	}
 	stop()
 	if text := b.see("#banner"); !strings.Contains(text, "does not answer") {
 		t.Errorf("banner: %q", text)

@@ -9,11 +9,11 @@ import "time"
 // the loop's id.
 const Path = "/api/v1/loops/{id}/rounds"
 
-// Loop is what a loop repeats.
+// Loop is what a loop repeats. If nothing is kept of the loop, it has the id alone.
 type Loop struct {
 	LoopID string `json:"loop_id"`
 	// At is when the request came whose rounds these are.
-	At time.Time `json:"at"`
+	At time.Time `json:"at,omitzero"`
 	// Prompt is the beginning of the newest human message.
 	Prompt string `json:"prompt,omitempty"`
 	// Rounds are the newest rounds, oldest first.

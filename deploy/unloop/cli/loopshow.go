@@ -107,7 +107,7 @@ func (c *loopsShowCmd) rounds(ctx context.Context, id string) *excerpts.Loop {
 	}
 	defer func() { _ = res.Body.Close() }()
 	var l excerpts.Loop
-	if res.StatusCode != http.StatusOK || json.NewDecoder(io.LimitReader(res.Body, maxRounds)).Decode(&l) != nil || l.LoopID != id {
+	if res.StatusCode != http.StatusOK || json.NewDecoder(io.LimitReader(res.Body, maxRounds)).Decode(&l) != nil || l.LoopID != id || l.At.IsZero() {
 		return nil
 	}
 	return &l

@@ -82,6 +82,7 @@ func (a *API) Handler() http.Handler {
 		"GET loops":               a.getLoops,
 		"GET loops/{id}":          a.getLoop,
 		"GET loops/{id}/history":  a.getLoopHistory,
+		"GET loops/{id}/rounds":   a.getLoopRounds,
 		"POST loops/{id}/release": a.change(a.releaseLoop),
 		"GET groups":              a.getGroups,
 		"GET timeline":            a.getTimeline,

@@ -265,6 +265,7 @@ func TestAnswersFitTheDescription(t *testing.T) {
 		{"GET", "loops/open/history", "", 200, "loops/{id}/history"},
 		{"GET", "loops/ended/history", "", 200, "loops/{id}/history"},
 		{"GET", "loops/none/history", "", 404, "loops/{id}/history"},
+		{"GET", "loops/none/rounds", "", 200, "loops/{id}/rounds"},
 		{"POST", "overrides", `{"action":"block","scope":"caller","value":"known","duration_seconds":60,"reason":"r"}`, 201, "overrides"},
 		{"POST", "overrides", `{"action":"block","scope":"caller","value":"broken","duration_seconds":60}`, 502, "overrides"},
 		{"POST", "overrides", `{"action":"block","scope":"caller","value":"sealed","duration_seconds":60}`, 403, "overrides"},

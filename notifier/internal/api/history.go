@@ -8,6 +8,7 @@ import (
 
 	"github.com/unloop/unloop/notifier/internal/board"
 	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/excerpts"
 )
 
 // loopHistory is what happened to a loop, and what else happened in its run.
@@ -53,6 +54,11 @@ func (a *API) getLoopHistory(w http.ResponseWriter, r *http.Request) {
 	}
 	slices.Reverse(h.Actions)
 	answer(w, h)
+}
+
+// getLoopRounds answers that this port has no rounds of a loop. A gateway's admin port has them.
+func (a *API) getLoopRounds(w http.ResponseWriter, r *http.Request) {
+	answer(w, excerpts.Loop{LoopID: r.PathValue("id")})
 }
 
 // concerns reports whether an action was about a loop, its session, caller, tenant or project.

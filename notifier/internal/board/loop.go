@@ -48,8 +48,9 @@ type Loop struct {
 	// SilencedUntil is set while a silence suppresses messages about the loop.
 	SilencedUntil time.Time `json:"silenced_until,omitzero"`
 
-	// Title names the loop in a few words.
+	// Title names the loop in a few words, Text says what repeats and how often.
 	Title    string      `json:"title"`
+	Text     string      `json:"text"`
 	Findings []Finding   `json:"findings"`
 	Saved    event.Saved `json:"saved"`
 
@@ -60,10 +61,11 @@ type Loop struct {
 	source *event.Event
 }
 
-// Finding is a finding with its title, which names it in a few words.
+// Finding is a finding with its title and text, as those of Loop.
 type Finding struct {
 	event.Finding
 	Title string `json:"title"`
+	Text  string `json:"text"`
 }
 
 // Parse reads the record of an open loop.
@@ -96,10 +98,11 @@ func loopOf(e *event.Event) Loop {
 		Severity: string(e.Severity()), Tenant: e.TenantID, Project: e.ProjectID, Caller: d.Caller, Session: d.Session,
 		Model: d.Model, RequestID: e.RequestID, Fingerprint: d.Fingerprint, Hits: d.HitCount, Threshold: d.Threshold,
 		WindowSeconds: d.WindowSeconds, CooldownSeconds: d.CooldownSeconds, Similarity: d.Similarity,
-		FirstSeen: d.FirstSeen, LastSeen: d.LastSeen, Title: d.Facts().Title(), Findings: make([]Finding, len(d.Findings)), Saved: d.Saved, at: e.Timestamp, source: e,
+		FirstSeen: d.FirstSeen, LastSeen: d.LastSeen, Title: d.Facts().Title(), Text: d.Facts().Text(), Findings: make([]Finding, len(d.Findings)), Saved: d.Saved, at: e.Timestamp, source: e,
 	}
 	for i := range d.Findings {
-		l.Findings[i] = Finding{d.Findings[i], d.Findings[i].Facts().Title()}
+		facts := d.Findings[i].Facts()
+		l.Findings[i] = Finding{d.Findings[i], facts.Title(), facts.Text()}
 	}
 	l.Ends = l.LastSeen.Add(time.Duration(max(l.WindowSeconds, l.CooldownSeconds, 1)) * time.Second)
 	if e.Type == event.Resolved {

@@ -6,7 +6,6 @@ package excerpts
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -94,19 +93,16 @@ func clean(text string) string {
 	return text
 }
 
-var errNone = errors.New("this gateway keeps no rounds of the loop: it keeps them for 15 minutes, of the loops that it saw itself")
-
-// ServeHTTP answers with the excerpts.Loop of the path's id.
+// ServeHTTP answers with the excerpts.Loop of the path's id, which is empty if nothing is kept of
+// it.
 func (b *Book) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	var answer any
-	l, known := b.loops.GetIfPresent(r.PathValue("id"))
-	if answer = l.Loop; !known {
-		w.WriteHeader(http.StatusNotFound)
-		answer = map[string]any{"error": map[string]string{"code": "no_rounds", "message": errNone.Error()}}
+	answer := excerpts.Loop{LoopID: r.PathValue("id")}
+	if l, known := b.loops.GetIfPresent(answer.LoopID); known {
+		answer = l.Loop
 	}
 	_ = json.NewEncoder(w).Encode(answer) // whoever left does not read it
 }

@@ -25,14 +25,31 @@ export function setText(el, text) {
 // fill replaces the children of an element if the content differs. Of two contents with
 // the same key, the first stays, with its focus.
 export function fill(el, key, make) {
-  if (el.dataset.key === key) return;
-  el.dataset.key = key;
-  el.replaceChildren(...[make()].flat(Infinity));
+  if (el.shown === key) return;
+  el.shown = key;
+  keepFocus(el, () => el.replaceChildren(...[make()].flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false)));
+}
+
+const focusable = "a[href], button, input, select, summary, [tabindex]";
+
+// keepFocus redraws an element. If the focus was in it, it stays at the same place.
+export function keepFocus(el, redraw) {
+  const within = el.contains(document.activeElement) && document.activeElement !== el;
+  const place = within ? [...el.querySelectorAll(focusable)].indexOf(document.activeElement) : -1;
+  redraw();
+  if (place < 0 || el.contains(document.activeElement)) return;
+  const now = el.querySelectorAll(focusable);
+  const next = now[Math.min(place, now.length - 1)] ?? el.closest("[tabindex]");
+  next?.focus({ preventScroll: true });
 }
 
 // reconcile makes the children of a container those of the items, in their order. An
-// item that was there before keeps its element, and so its focus.
+// item that was there before keeps its element, and so its focus. Where the focused item goes,
+// the one in its place gets the focus.
 export function reconcile(container, items, keyOf, create, update) {
+  const focused = [...container.children].findIndex((el) => el.contains(document.activeElement));
+  const holder = container.children[focused];
+  const active = document.activeElement;
   const before = new Map();
   for (const el of container.children) before.set(el.dataset.key, el);
   let at = container.firstElementChild;
@@ -49,6 +66,13 @@ export function reconcile(container, items, keyOf, create, update) {
     else container.insertBefore(el, at);
   }
   for (const el of before.values()) el.remove();
+  if (!holder) return;
+  if (holder.isConnected) {
+    if (document.activeElement !== active && active.isConnected) active.focus({ preventScroll: true }); // it was moved
+    return;
+  }
+  const next = container.children[Math.min(focused, container.children.length - 1)];
+  (next?.querySelector("a[href]") ?? container.closest("[tabindex]"))?.focus({ preventScroll: true });
 }
 
 // clock is by how many milliseconds the server's clock is ahead.
@@ -77,19 +101,15 @@ export function when(time, text) {
   return h("time", { datetime: time, title: new Date(time).toLocaleString() }, text ?? clockTime(time));
 }
 
-// number writes large numbers in thousands.
+// number writes large numbers short, and others with commas.
 export function number(n) {
   if (n >= 1e9) return (n / 1e9).toFixed(1) + " G";
   if (n >= 1e6) return (n / 1e6).toFixed(1) + " M";
-  if (n >= 1e4) return (n / 1e3).toFixed(0) + " k";
-  return String(n);
+  if (n >= 1e5) return (n / 1e3).toFixed(0) + " k";
+  return grouped(n);
 }
 
-export function money(usd) {
-  if (usd === undefined || usd === null) return "–";
-  if (usd > 0 && usd < 0.01) return "< $0.01";
-  return "$" + usd.toFixed(2);
-}
+export const grouped = (n) => n.toLocaleString("en");
 
 export function bytes(n) {
   for (const unit of ["B", "KB", "MB", "GB"]) {
@@ -99,7 +119,7 @@ export function bytes(n) {
   return "";
 }
 
-export const plural = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
+export const plural = (n, noun) => `${grouped(n)} ${noun}${n === 1 ? "" : "s"}`;
 
 // short writes the beginning of a hash.
 export const short = (hash, n = 8) => (hash.length > n + 2 ? hash.slice(0, n) : hash);

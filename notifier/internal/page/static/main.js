@@ -1,216 +1,204 @@
-// The page: fetches what changed, and draws it.
+// The page: reads what changed, and draws it.
 
-import { follow, get } from "./api.js";
-import { clockTime, h, hash, plural, reconcile, setText, toast, $ } from "./dom.js";
-import { matches, row, update } from "./loop.js";
-import { openSilence, prepareSilence } from "./silence.js";
+import { go, link, query, read, view } from "./address.js";
+import { follow } from "./api.js";
+import { openBlock, prepareBlock } from "./block.js";
+import { columns } from "./charts.js";
+import { clockTime, fill, h, plural, setText, toast, $ } from "./dom.js";
+import { newFeed } from "./feed.js";
+import * as insights from "./insights.js";
+import { prepareKeys } from "./keys.js";
+import { drawControls, drawList, drawRows, pastPath, path, prepareList } from "./list.js";
+import * as loops from "./loop.js";
+import { newSelection } from "./selection.js";
 import * as side from "./side.js";
-import * as well from "./well.js";
+import { openSilence, prepareSilence } from "./silence.js";
 import { draw } from "./timeline.js";
+import * as well from "./well.js";
 
-const ranges = { "15m": 900e3, "1h": 3600e3, "6h": 6 * 3600e3, "24h": 24 * 3600e3, "168h": 168 * 3600e3 };
 const data = {};
-const view = { range: "1h", words: [], since: null, failing: null };
+// failing has the first fault of each part that can't be read.
+const failing = new Map();
 
-const context = {
-  open: new Set(),
-  readOnly: "",
-  redraw,
-  refresh,
-  silence: (loop) => openSilence(loop, context),
-};
+const context = { view, readOnly: "", sealed: false, redraw, refresh, silence: openSilence, block: openBlock };
+context.selection = newSelection(context);
 
-// sources are the paths that parts of the page are read from, by the name that the
-// stream of changes gives them.
+// sources are what parts of the page are read from, by the name that the stream of changes gives
+// them.
 const sources = {
-  loops: () => [["loops", "loops?limit=500&state=open"], ["history", `loops?limit=1000&since=${view.range}`], ["stats", `stats?since=${view.range}`]],
+  loops: () => (view.loop ? [] : [["list", path()], ...($("past").open ? [["past", pastPath()]] : [])]),
+  charts: () => [["stats", `stats?since=${view.range}`], ...(view.loop ? [] : [["timeline", "timeline?" + query({ since: view.range })]])],
+  loop: () => (view.loop ? [["loop", () => loops.read(view.loop).catch(gone)]] : []),
   deliveries: () => [["deliveries", "deliveries?limit=20"], ["endpoints", "endpoints"]],
   silences: () => [["silences", "silences"], ["overrides", "overrides"], ["audit", "audit?limit=50"]],
   policies: () => [["policies", "policies"]],
   health: () => [["health", "health"]],
 };
-const aliases = { events: "loops", overrides: "silences", endpoints: "deliveries" };
+const also = { loops: ["charts", "loop"], events: ["loops", "charts", "loop"], overrides: ["silences", "loop"], silences: ["loops", "loop"], deliveries: ["loop"], endpoints: ["deliveries"] };
 
-let wanted = new Set();
-let busy = false;
-
-// refresh reads parts again, those of several calls together.
-async function refresh(parts) {
-  for (const p of parts) wanted.add(aliases[p] ?? p);
-  if (busy) return;
-  busy = true;
-  while (wanted.size > 0) {
-    const now = [...wanted];
-    wanted = new Set();
-    try {
-      await Promise.all(now.flatMap((p) => sources[p]?.() ?? []).map(async ([name, path]) => (data[name] = await get(path))));
-      working();
-    } catch (err) {
-      failed(err);
-      setTimeout(() => refresh(now), 3000);
-    }
-    redraw();
-  }
-  busy = false;
+// gone is what is shown of a loop that nobody knows.
+function gone(err) {
+  if (err.status !== 404) throw err;
+  return { fault: err.message };
 }
 
-function working() {
-  if (view.failing) toast("Unloop answers again.");
-  view.failing = null;
-}
+const feed = newFeed(sources, data, (part, error) => {
+  if (error) failing.set(part, { since: failing.get(part)?.since ?? new Date(), error });
+  else if (failing.delete(part) && failing.size === 0) toast("Unloop answers again.");
+  redraw();
+});
 
-function failed(err) {
-  view.failing ??= { since: new Date() };
-  view.failing.error = err;
+function refresh(names) {
+  return feed([...new Set(names.flatMap((n) => [n, ...(also[n] ?? [])]))]);
 }
 
 function banner() {
-  const el = $("banner");
-  const f = view.failing;
+  const [f] = failing.values();
   let text = "";
   if (f && f.error.status === 0) text = `Unloop does not answer since ${clockTime(f.since)}. What you see is from before; this page tries again by itself.`;
   else if (f) text = `Unloop answers with an error since ${clockTime(f.since)}: ${f.error.message}. This page tries again by itself.`;
   else if (data.health?.nats) text = `The notifier can't use NATS, so this page may be out of date: ${data.health.nats}`;
-  else if (data.loops?.omitted) text = "More loops are open than this page keeps: the newest 2,000 are shown.";
-  setText(el, text);
-  el.hidden = text === "";
+  else if (data.list?.omitted) text = "More loops are open than a notifier keeps: the newest 10,000 are shown.";
+  setText($("banner"), text);
+  $("banner").hidden = text === "";
   document.body.classList.toggle("stale", Boolean(f));
 }
 
 function redraw() {
   banner();
+  $("loop-view").hidden = !view.loop;
+  $("overview").hidden = Boolean(view.loop);
+  if (data.overrides) context.sealed = data.overrides.sealed;
   if (data.health) {
     context.readOnly = data.health.read_only ?? "";
     $("add-silence").disabled = Boolean(context.readOnly);
     $("add-silence").title = context.readOnly;
-    side.health(data.health);
     well.draw(data.health);
   }
-  if (data.loops) drawLoops();
-  if (data.history) drawHistory();
+  if (data.stats) document.title = data.stats.open > 0 ? `(${data.stats.open}) Unloop` : "Unloop";
+  if (view.loop) {
+    if (data.loop && (data.loop.fault || data.loop.loop.id === view.loop)) loops.drawLoop(data.loop, data.overrides, context);
+  } else drawOverview();
+}
+
+function drawOverview() {
+  drawControls();
+  if (data.list?.of === path()) {
+    drawList(data.list, context);
+    drawEmpty();
+  } else if (data.list) refresh(["loops"]); // it is of another view, or of a window of another size
+  if (data.timeline) drawTimeline();
+  if (data.past) drawPast();
   if (data.stats) {
-    side.summary(data.stats, document.querySelector(`[data-range="${view.range}"]`).textContent);
-    side.tops($("top-policies"), data.stats.policies, "policy", (name) => name, pick);
-    side.tops($("top-callers"), data.stats.callers, "caller", (name) => hash(name, 12), pick);
+    insights.summary(data.stats, document.querySelector(`[data-range="${view.range}"]`)?.textContent ?? view.range);
+    insights.afterHints(data.stats);
+    for (const [name, list] of [["tool", "tools"], ["policy", "policies"], ["caller", "callers"]]) insights.tops($(`top-${list}`), data.stats[list], name, pick);
   }
+  if (data.health) side.health(data.health);
   if (data.deliveries && data.endpoints) side.deliveries(data.deliveries, data.endpoints, context);
   if (data.silences && data.overrides) side.silences(data.silences, data.overrides, context);
   if (data.audit) side.audit(data.audit);
   if (data.policies) side.policies(data.policies);
 }
 
-function pick(name) {
-  $("filter").value = name;
-  filter();
+// pick narrows the list to one value of a property.
+function pick(property, name) {
+  go({ group: "", only: { ...view.only, [property]: name } });
+  refresh(["loops"]);
   $("live").scrollIntoView({ block: "start" });
+  $("live").focus({ preventScroll: true });
 }
 
-function drawRows(el, loops) {
-  reconcile(el, loops, (l) => l.id, (l) => row(l, context), (node, l) => update(node, l, context));
-}
-
-function drawLoops() {
-  const all = data.loops.loops;
-  const shown = all.filter((l) => matches(l, view.words));
-  drawRows($("live-rows"), shown);
-  setText($("live-count"), all.length === 0 ? "" : shown.length === data.loops.total ? plural(all.length, "loop") : `${shown.length} of ${data.loops.total}`);
-  document.title = all.length > 0 ? `(${data.loops.total}) Unloop` : "Unloop";
-  const empty = $("live-empty");
-  empty.hidden = shown.length > 0;
-  if (shown.length === 0) drawEmpty(empty, all.length);
-}
-
-function drawEmpty(el, hidden) {
+function drawEmpty() {
+  const total = data.list.total;
+  const narrowed = view.q.trim() !== "" || Object.keys(view.only).length > 0;
   const gateways = data.health?.parts.filter((p) => p.service === "gateway" && p.state === "ready").length;
-  const key = `${hidden > 0} ${gateways}`;
-  if (el.dataset.key === key) return;
-  el.dataset.key = key;
-  if (hidden > 0) el.replaceChildren(h("p", {}, "No open loop has these words. ", h("button", { type: "button", onclick: () => { $("filter").value = ""; filter(); } }, "Show all")));
-  else if (gateways === 0) el.replaceChildren(h("p", {}, h("strong", {}, "No gateway is ready, so nothing is watched."), " Start one with ", h("code", {}, "unloop gateway"), " or ", h("code", {}, "unloop up"), ", and point an agent's base URL at it."));
-  else el.replaceChildren(h("p", {}, h("strong", {}, "No agent goes in circles."), " A loop appears here within a second of being found. To see one, run ", h("code", {}, "unloop demo"), "."));
+  $("live-empty").hidden = total > 0;
+  fill($("live-empty"), `${narrowed} ${gateways}`, () => {
+    if (narrowed) return h("p", {}, "No open loop is like this. ", h("a", { href: link({ q: "", only: {} }) }, "Show all"));
+    if (gateways === 0) return h("p", {}, h("strong", {}, "No gateway is ready, so nothing is watched."), " Start one with ", h("code", {}, "unloop gateway"), " or ", h("code", {}, "unloop up"), ", and point an agent's base URL at it.");
+    return h("p", {}, h("strong", {}, "No agent goes in circles."), " A loop appears here within a second of being found. To see one, run ", h("code", {}, "unloop demo"), ".");
+  });
 }
 
-function drawHistory() {
-  const all = data.history.loops.filter((l) => matches(l, view.words));
-  const left = draw($("chart"), all, ranges[view.range], select);
+let drawn = "";
+
+// drawTimeline draws the charts anew if they changed.
+function drawTimeline() {
+  const key = data.timeline.until + $("chart").clientWidth;
+  if (drawn === key) return;
+  drawn = key;
+  const left = draw($("chart"), data.timeline, (bar) => { location.hash = link({ loop: bar.id, page: view.page }); });
+  $("open-chart").hidden = data.timeline.total === 0;
+  if (data.timeline.total > 0) columns($("open-chart"), data.timeline.steps, "Open loops");
   const note = $("chart-note");
-  note.hidden = left === 0 && all.length > 0;
-  setText(note, all.length === 0 ? "No loop in this time." : `${left} more at the same time are not drawn; the list has them.`);
-  const past = all.filter((l) => l.state !== "open");
-  setText($("past-count"), past.length ? String(past.length) : "");
-  if ($("past").open) drawRows($("past-rows"), past.slice(0, 200));
-  $("past-empty").hidden = past.length > 0;
-  setText($("past-empty"), "No loop has ended in this time.");
+  note.hidden = left === 0 && data.timeline.total > 0;
+  setText(note, data.timeline.total === 0 ? "No loop in this time." : `${plural(left, "loop")} of ${data.timeline.total.toLocaleString("en")} found no room for a bar; the columns above count all.`);
+  insights.saved(data.timeline);
 }
 
-// select opens a loop and shows it.
-function select(loop) {
-  context.open.add(loop.id);
-  if (loop.state !== "open") $("past").open = true;
-  redraw();
-  const el = document.querySelector(`[data-key="${CSS.escape(loop.id)}"]`);
-  el?.scrollIntoView({ block: "center" });
-  el?.querySelector("button")?.focus({ preventScroll: true });
+function drawPast() {
+  setText($("past-count"), data.past.total ? plural(data.past.total, "loop") : "");
+  drawRows($("past-rows"), data.past.loops, context);
+  const more = data.past.total - data.past.loops.length;
+  $("past-empty").hidden = more === 0 && data.past.total > 0;
+  setText($("past-empty"), data.past.total === 0 ? "No loop has ended in this time." : `${plural(more, "more loop")}: filter for them, or use GET /api/v1/loops?state=resolved.`);
 }
 
-// fromAddress shows the loop that the address names.
-async function fromAddress() {
-  const id = new URLSearchParams(location.hash.slice(1)).get("loop");
-  if (!id) return;
-  try {
-    const loop = await get(`loops/${encodeURIComponent(id)}`);
-    if (loop.state !== "open" && Date.now() - Date.parse(loop.ends) > ranges[view.range]) setRange("168h");
-    await refresh(["loops"]);
-    select(loop);
-  } catch (err) {
-    toast(err.message, true);
+// show follows the address.
+function show() {
+  if (!read()) {
+    if (!view.loop) return; // the browser goes to the section
+    view.loop = "";
+    redraw();
+    document.getElementById(location.hash.slice(1))?.scrollIntoView();
   }
-}
-
-function filter() {
-  view.words = $("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
+  for (const b of document.querySelectorAll("[data-range]")) b.setAttribute("aria-pressed", String(b.dataset.range === view.range));
+  const before = document.activeElement;
   redraw();
+  if (view.loop) {
+    scrollTo(0, 0);
+    $("loop-view").focus({ preventScroll: true });
+  } else if (shown) {
+    const row = [...$("live-rows").children].find((el) => el.dataset.key === shown);
+    (row?.querySelector("a[href]") ?? $("live")).focus({ preventScroll: true });
+    row?.scrollIntoView({ block: "center" });
+  } else if (!before.isConnected) $("live").focus({ preventScroll: true });
+  shown = view.loop;
+  refresh(["loops"]);
 }
 
-function setRange(range) {
-  view.range = range;
-  for (const b of document.querySelectorAll("[data-range]")) b.setAttribute("aria-pressed", String(b.dataset.range === range));
-}
+// shown is the loop that was shown before.
+let shown = "";
 
 for (const b of document.querySelectorAll("[data-range]")) {
   b.addEventListener("click", () => {
-    setRange(b.dataset.range);
-    refresh(["loops"]);
+    go({ range: b.dataset.range, page: view.page }, true);
+    show();
   });
 }
-$("filter").addEventListener("input", filter);
-$("past").addEventListener("toggle", redraw);
-addEventListener("keydown", (e) => {
-  if (e.key === "/" && !/^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement?.tagName) && !e.ctrlKey && !e.metaKey && !e.altKey) {
-    e.preventDefault();
-    $("filter").focus();
-  }
-  if (e.key === "Escape" && document.activeElement === $("filter")) {
-    $("filter").value = "";
-    filter();
-  }
-});
-addEventListener("hashchange", fromAddress);
+$("past").addEventListener("toggle", () => refresh(["loops"]));
+addEventListener("hashchange", show);
 let resizing;
-new ResizeObserver(() => {
+addEventListener("resize", () => {
   cancelAnimationFrame(resizing);
-  resizing = requestAnimationFrame(() => data.history && drawHistory());
-}).observe($("chart"));
+  resizing = requestAnimationFrame(redraw);
+});
 
 prepareSilence(context);
+prepareBlock(context);
+prepareList(context);
+prepareKeys(context);
+show();
 const everything = Object.keys(sources);
-follow((parts) => refresh(parts), (open) => {
+follow((parts) => document.hidden || refresh(parts), (open) => {
   const el = $("connection");
   el.className = `connection ${open ? "live" : "lost"}`;
   setText(el.querySelector(".text"), open ? "live" : "reconnecting");
   if (!open) refresh(["health"]);
 });
-await refresh(everything);
-fromAddress();
+refresh(everything);
+document.addEventListener("visibilitychange", () => document.hidden || refresh(everything));
 setInterval(() => document.hidden || refresh(["health", "policies"]), 5000);
+setInterval(() => document.hidden || refresh(["charts"]), 10000);
 setInterval(() => document.hidden || redraw(), 1000);

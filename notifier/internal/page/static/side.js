@@ -1,40 +1,9 @@
-// The sections beside the loops: top lists, deliveries, silences, policies and health.
+// The sections beside the loops: deliveries, silences, policies and health.
 
-import { call, operator } from "./api.js";
-import { bytes, clockTime, fill, h, hash, money, number, plural, setText, since, span, toast, when, $ } from "./dom.js";
-import { confirmed } from "./loop.js";
-
-const cells = (...all) => h("tr", {}, all.map((c) => h("td", {}, c)));
-const table = (head, rows) => h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": head.filter(Boolean).join(", ") }, h("table", {}, h("thead", {}, h("tr", {}, head.map((t) => h("th", { scope: "col" }, t)))), h("tbody", {}, rows)));
-const empty = (...text) => h("p", { class: "empty" }, ...text);
-const state = (name, text) => h("span", { class: `state ${name}` }, h("span", { class: "dot", "aria-hidden": "true" }), text ?? name.replace("_", " "));
-
-export function summary(stats, range) {
-  const saved = stats.saved;
-  const list = [
-    ["open now", String(stats.open), stats.open > 0 ? "alert" : ""],
-    [`loops in ${range}`, number(stats.detected), ""],
-    ["requests stopped", number(saved.requests), ""],
-    ["input tokens saved", number(saved.input_tokens), ""],
-    ["saved, estimated", money(saved.usd), saved.unpriced ? "partial" : ""],
-  ];
-  const note = saved.unpriced ? `${plural(saved.unpriced, "request")} of models without a price are left out` : undefined;
-  fill($("numbers"), JSON.stringify(list) + note, () => list.map(([name, value, kind]) => h("div", { class: kind, title: kind === "partial" ? note : undefined }, h("dd", {}, value), h("dt", {}, name))));
-}
-
-export function tops(el, list, noun, draw, pick) {
-  fill(el, JSON.stringify(list), () => {
-    if (list.length === 0) return empty(`No ${noun} had a loop in this time.`);
-    const most = Math.max(...list.map((t) => t.saved.requests || t.loops), 1);
-    return h("ol", {}, list.map((t) => h("li", {},
-      h("button", { type: "button", class: "name", title: `Show the loops of ${t.name}`, onclick: () => pick(t.name) }, draw(t.name)),
-      h("svg", { viewBox: "0 0 100 6", preserveAspectRatio: "none", class: "meter", "aria-hidden": "true" },
-        h("rect", { class: "rail", width: 100, height: 6 }), h("rect", { class: "value", width: (100 * (t.saved.requests || t.loops)) / most, height: 6 })),
-      h("span", { class: "figures" }, `${plural(t.loops, "loop")}${t.open ? `, ${t.open} open` : ""} · ${number(t.saved.requests)} stopped${t.saved.usd === undefined ? "" : ` · ${money(t.saved.usd)}`}`))));
-  });
-}
-
-const stateOf = { delivered: "ready", retrying: "waiting", dead: "failed" };
+import { act, confirmed } from "./act.js";
+import { ended } from "./block.js";
+import { bytes, clockTime, fill, h, plural, setText, since, span, when, $ } from "./dom.js";
+import { cells, deliveryCells, empty, state, table } from "./table.js";
 
 export function deliveries(data, endpoints, context) {
   const failed = data.deliveries.filter((d) => d.status === "dead").length;
@@ -43,18 +12,8 @@ export function deliveries(data, endpoints, context) {
   fill($("endpoints"), JSON.stringify([endpoints, context.readOnly]), () => drawEndpoints(endpoints.endpoints, context));
   fill($("delivery-rows"), JSON.stringify([data.deliveries, context.readOnly]) + Math.floor(Date.now() / 30000), () => {
     if (data.deliveries.length === 0) return endpoints.endpoints.length === 0 ? "" : empty("Nothing was delivered yet. The test button sends a message that says so.");
-    return table(["", "Endpoint", "Message", "Attempts", "Newest attempt", ""], data.deliveries.map((d) => delivery(d, context)));
+    return table(["", "Endpoint", "Message", "Attempts", "Newest attempt", ""], data.deliveries.map((d) => cells(...deliveryCells(d, context))));
   });
-}
-
-function delivery(d, context) {
-  const newest = d.attempts.at(-1);
-  const result = newest ? [newest.status ? `${newest.status} ` : "", newest.error ?? "", ` ${newest.milliseconds} ms`, h("small", {}, ` ${since(newest.at)} ago`)] : "none yet";
-  const next = d.status === "retrying" && d.next ? h("small", {}, ` next in ${span((Date.parse(d.next) - Date.now()) / 1000)}`) : null;
-  return cells(state(stateOf[d.status] ?? "waiting", d.status), d.endpoint,
-    [d.loops.map((id) => h("a", { href: `#loop=${encodeURIComponent(id)}`, class: "hash", title: id }, id.slice(-8))).flatMap((a) => [a, " "]), h("small", {}, d.type.replace("loop.", ""))],
-    [String(d.tried), next], result,
-    h("button", { type: "button", disabled: Boolean(context.readOnly), title: context.readOnly || "Send this message again", onclick: () => act("POST", `deliveries/${encodeURIComponent(d.endpoint)}/${encodeURIComponent(d.id)}/resend`, "Sent again.", context, ["deliveries"]) }, "Resend"));
 }
 
 function drawEndpoints(list, context) {
@@ -63,21 +22,11 @@ function drawEndpoints(list, context) {
   const title = context.readOnly || undefined;
   return h("ul", {}, list.map((e) => h("li", {}, state(e.state === "active" ? "ready" : e.state === "paused" ? "waiting" : "failed", e.state), h("b", {}, e.name), h("small", {}, e.kind),
     e.reason ? h("span", { class: "reason" }, e.reason) : null,
-    h("button", { type: "button", disabled: off, title: title ?? "Send a test message", onclick: () => act("POST", `endpoints/${encodeURIComponent(e.name)}/test`, `Test message sent to ${e.name}.`, context, ["deliveries"]) }, "Test"),
-    e.state === "disabled" ? h("button", { type: "button", disabled: off, title, onclick: () => act("POST", `endpoints/${encodeURIComponent(e.name)}/enable`, `${e.name} is used again.`, context, ["deliveries"]) }, "Enable") : null)));
+    h("button", { type: "button", disabled: off, title: title ?? "Send a test message", onclick: () => act("POST", `endpoints/${encodeURIComponent(e.name)}/test`, {}, `Test message sent to ${e.name}.`).then(() => context.refresh(["deliveries"])) }, "Test"),
+    e.state === "disabled" ? h("button", { type: "button", disabled: off, title, onclick: () => act("POST", `endpoints/${encodeURIComponent(e.name)}/enable`, {}, `${e.name} is used again.`).then(() => context.refresh(["deliveries"])) }, "Enable") : null)));
 }
 
-async function act(method, path, done, context, parts) {
-  try {
-    await call(method, path, { actor: operator() });
-    toast(done);
-  } catch (err) {
-    toast(err.message, true);
-  }
-  context.refresh(parts);
-}
-
-const matchers = (m) => Object.entries(m).map(([field, patterns]) => h("code", {}, `${field}=${patterns.join("|")}`)).flatMap((c) => [c, " "]);
+const matchers = (m) => Object.entries(m).map(([field, all]) => [h("code", {}, `${field}=${all.slice(0, 3).join("|")}`), all.length > 3 ? ` and ${all.length - 3} more ` : " "]);
 
 export function silences(data, overrides, context) {
   const active = data.silences.filter((s) => s.state !== "ended");
@@ -86,12 +35,12 @@ export function silences(data, overrides, context) {
     if (data.silences.length === 0) return empty("Nothing is silenced.");
     return table(["", "Loops", "Until", "By", "Why", ""], data.silences.map((s) => cells(state(s.state === "active" ? "waiting" : "ended", s.state), matchers(s.matchers),
       [when(s.end, clockTime(s.end, false)), s.state === "active" ? h("small", {}, ` ${span((Date.parse(s.end) - Date.now()) / 1000)} left`) : null], s.author, s.comment,
-      s.state === "ended" ? "" : confirmed("End", "End now?", { disabled: Boolean(context.readOnly), title: context.readOnly || "Let messages through again" }, () => act("DELETE", `silences/${encodeURIComponent(s.id)}`, "The silence has ended.", context, ["silences"])))));
+      s.state === "ended" ? "" : confirmed("End", "End now?", { disabled: Boolean(context.readOnly), title: context.readOnly || "Let messages through again" }, () => act("DELETE", `silences/${encodeURIComponent(s.id)}`, {}, "The silence has ended.").then(() => context.refresh(["silences", "loops"]))))));
   });
-  fill($("override-rows"), JSON.stringify(overrides), () => {
+  fill($("override-rows"), JSON.stringify([overrides, context.readOnly]), () => {
     if (overrides.overrides.length === 0) return "";
-    return table(["", "Whose requests", "Until", "Why"], overrides.overrides.map((o) => cells(state(o.action === "block" ? "failed" : "waiting", o.action === "block" ? "blocked" : "exempt"),
-      [`${o.scope} `, h("code", {}, o.value)], when(o.expires_at, clockTime(o.expires_at, false)), o.reason ?? "")));
+    return table(["", "Whose requests", "Until", "Why", ""], overrides.overrides.map((o) => cells(state(o.action === "block" ? "failed" : "waiting", o.action === "block" ? "blocked" : "exempt"),
+      [`${o.scope} `, h("code", {}, o.value)], when(o.expires_at, clockTime(o.expires_at, false)), o.reason ?? "", ended(o, overrides.sealed, context))));
   });
 }
 

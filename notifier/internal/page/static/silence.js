@@ -1,15 +1,26 @@
 // The dialogue that silences messages.
 
 import { call, operator, remember } from "./api.js";
-import { h, toast, $ } from "./dom.js";
+import { h, plural, toast, $ } from "./dom.js";
 
-// scopes are what a silence can be about, for one loop.
-function scopes(loop) {
-  if (!loop) return [["Every loop", { loop: ["*"] }]];
-  const all = [["This loop", { loop: [loop.id] }], [`Policy ${loop.policy}`, { policy: [exact(loop.policy)] }]];
-  if (loop.tenant) all.push([`Tenant ${loop.tenant}`, { tenant: [exact(loop.tenant)] }]);
-  if (loop.session) all.push(["This session", { session: [loop.session] }]);
+// scopes are what a silence can be about, for some loops.
+function scopes(loops) {
+  if (loops.length === 0) return [["Every loop", { loop: ["*"] }]];
+  const all = [[loops.length === 1 ? "This loop" : `These ${plural(loops.length, "loop")}`, { loop: loops.map((l) => l.id) }]];
+  for (const [field, name, value] of [["policy", "Policy", (v) => exact(v)], ["tenant", "Tenant", (v) => exact(v)], ["session", "Session", (v) => v]]) {
+    const values = [...new Set(loops.map((l) => l[field]).filter(Boolean))];
+    if (values.length > 0 && values.length <= most) all.push([`${name}${values.length > 1 ? "s" : ""} ${values.slice(0, 3).join(", ")}${values.length > 3 ? ", …" : ""}`, { [field]: values.map(value) }]);
+  }
   return all;
+}
+
+// most is how many patterns a silence may have for a field.
+const most = 100;
+
+// parts divides matchers into those of several silences.
+function parts(matchers) {
+  const [[field, patterns]] = Object.entries(matchers);
+  return Array.from({ length: Math.ceil(patterns.length / most) }, (_, i) => ({ [field]: patterns.slice(i * most, (i + 1) * most) }));
 }
 
 // exact makes of a name the pattern of itself: characters that mean more match one
@@ -19,8 +30,8 @@ const exact = (name) => name.replace(/[*?\[\]\\]/g, "?").replace(/^!/, "?");
 let chosen = [];
 let context;
 
-export function openSilence(loop) {
-  chosen = scopes(loop);
+export function openSilence(loops) {
+  chosen = scopes(loops);
   const fields = chosen.map(([name], i) => h("label", {}, h("input", { type: "radio", name: "scope", value: i, checked: i === 0 }), ` ${name}`));
   $("silence-scope").replaceChildren(h("legend", {}, "Which loops"), ...fields);
   $("silence-author").value ||= operator();
@@ -35,12 +46,12 @@ async function send(e) {
   const author = $("silence-author").value.trim();
   remember(author);
   try {
-    await call("POST", "silences", {
-      matchers: chosen[Number(picked.value)][1], author, comment: $("silence-comment").value.trim(), duration_seconds: Number($("silence-for").value),
-    });
+    for (const matchers of parts(chosen[Number(picked.value)][1])) {
+      await call("POST", "silences", { matchers, author, comment: $("silence-comment").value.trim(), duration_seconds: Number($("silence-for").value) });
+    }
     $("silence-dialog").close();
     toast("Silenced.");
-    context.refresh(["silences", "loops"]);
+    context.refresh(["silences", "loops", "loop"]);
   } catch (err) {
     $("silence-fault").textContent = err.message;
     $("silence-fault").hidden = false;
@@ -51,5 +62,5 @@ export function prepareSilence(pageContext) {
   context = pageContext;
   $("silence-form").addEventListener("submit", send);
   $("silence-cancel").addEventListener("click", () => $("silence-dialog").close());
-  $("add-silence").addEventListener("click", () => openSilence(null));
+  $("add-silence").addEventListener("click", () => openSilence([]));
 }

@@ -1,29 +1,29 @@
 // The timeline: one bar a loop, from its first finding to its end.
 
-import { clockTime, h, now, plural } from "./dom.js";
+import { clockTime, h, plural } from "./dom.js";
 
 const lane = 14;
 const gap = 4;
 const axis = 22;
-const maxLanes = 14;
+const maxLanes = 12;
 
 // steps are the distances of the axis's marks, in milliseconds.
 const steps = [60e3, 300e3, 600e3, 1800e3, 3600e3, 3 * 3600e3, 6 * 3600e3, 12 * 3600e3, 24 * 3600e3];
 
-// draw draws the loops that were open in a range of milliseconds before now, and returns
-// how many found no room.
-export function draw(el, loops, range, select) {
-  const width = Math.max(el.clientWidth, 280);
-  const end = now();
-  const begin = end - range;
+// draw draws the loops of a timeline, and returns how many of all have no bar.
+export function draw(el, timeline, select) {
+  const width = Math.max(el.clientWidth, 240);
+  const begin = Date.parse(timeline.since);
+  const end = Date.parse(timeline.until);
+  const range = end - begin;
   const x = (t) => Math.min(width, Math.max(0, ((t - begin) / range) * width));
-  const { lanes, left } = pack(loops, begin, end, (3 * range) / width);
-  const height = Math.max(lanes.length, 3) * (lane + gap) + gap + axis;
-  const svg = h("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${plural(loops.length, "loop")} in this time` });
+  const { lanes, drawn } = pack(timeline.bars, begin, end, (3 * range) / width);
+  const height = Math.max(lanes.length, 2) * (lane + gap) + gap + axis;
+  const svg = h("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Timeline: ${drawn} of ${plural(timeline.total, "loop")} as bars` });
   svg.append(...marks(begin, end, width, height, x));
   lanes.forEach((bars, i) => bars.forEach((b) => svg.append(bar(b, x, gap + i * (lane + gap), select))));
   el.replaceChildren(svg);
-  return left;
+  return timeline.total - drawn;
 }
 
 // pack puts the loops into lanes, so that none covers another.
@@ -34,14 +34,15 @@ function pack(loops, begin, end, least) {
     return { loop, from, to: Math.max(to, from + least) };
   }).sort((a, b) => a.from - b.from);
   const lanes = [];
-  let left = 0;
+  let drawn = 0;
   for (const b of bars) {
     let free = lanes.find((l) => l[l.length - 1].to + least < b.from);
     if (!free && lanes.length < maxLanes) lanes.push((free = []));
-    if (free) free.push(b);
-    else left++;
+    if (!free) continue;
+    free.push(b);
+    drawn++;
   }
-  return { lanes, left };
+  return { lanes, drawn };
 }
 
 function bar(b, x, y, select) {
