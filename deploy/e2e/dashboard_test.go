@@ -208,6 +208,30 @@ func (b *browser) wantsNoComplaints() {
 	}
 }
 
+// When NATS is away, the page says so in red, and fits every screen.
+func TestDashboardInABrowserSaysThatNATSIsAway(t *testing.T) {
+	t.Parallel()
+	b := browse(t)
+	servers, stop := startStoppable(t, echo(t), inProcess)
+	s := start(t, echo(t), inProcess, func(cfg *system.Config) { cfg.NATS = servers.NATSURL() })
+	m := storeIn(t, servers)
+	m.store(1, 8)
+	b.visit(s, "")
+	b.until(`document.querySelectorAll("#live-rows .loop").length === 7`)
+	stop()
+	if text := b.see("#well.fault"); !strings.Contains(text, "NATS is away, so requests pass unchecked.") {
+		t.Errorf("is all well: %q", text)
+	}
+	if text := b.see("#banner"); !strings.Contains(text, "can't use NATS") {
+		t.Errorf("banner: %q", text)
+	}
+	for _, width := range []int64{375, 768, 1280, 1920} {
+		b.size(width, "dark")
+		b.wantsFit(width, fmt.Sprintf("away-%d", width))
+	}
+	b.wantsNoComplaints()
+}
+
 // Messages are silenced by the dialogue; the page says when the port no longer answers.
 func TestDashboardInABrowserSilencesAndSaysWhenNobodyAnswers(t *testing.T) {
 	t.Parallel()

@@ -223,6 +223,7 @@ func (b *browser) looks(n int, check func(what string)) {
 		settled("list")
 		return
 	}
+	b.see("#live-rows .loop")
 	b.until(`document.querySelectorAll("#live-rows > *").length === Math.min(` + fmt.Sprint(n) + `, innerWidth < 720 ? 20 : 50)`)
 	settled("list")
 	b.click("#live-rows .check input")

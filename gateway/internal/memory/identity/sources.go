@@ -16,6 +16,7 @@ func Sources() []Source {
 		{"end user", "A name, or none.", userMembers},
 		{"session", "Hash of the caller with the session's name. Without a name, the same opening of a conversation makes the same session.",
 			slices.Concat(sessionHeaders, baggage(baggageHeader), sessionMembers, []string{"the opening of the conversation"})},
+		{"run", "One job of an agent, from its first request to its last: all requests of a session.", []string{"the session, which client libraries name by run(NAME)"}},
 		{"tenant", "A label.", []string{"the token's claim of --auth-tenant-claim", tenantHeader}},
 		{"project", "A label.", []string{projectHeader, "--project of the gateway"}},
 	}

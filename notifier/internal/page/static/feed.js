@@ -4,7 +4,7 @@
 import { get } from "./api.js";
 
 // pause is the time between two readings of one part, in milliseconds.
-const pause = { loops: 300, charts: 1500 };
+const pause = { loops: 200, charts: 3000 };
 const usual = 600;
 const afterFault = 3000;
 

@@ -97,7 +97,7 @@ function run(loop, history) {
   if (!loop.session) return [head, h("p", { class: "empty" }, "It belongs to no session.")];
   if (others.length === 0) return [head, h("p", { class: "empty" }, "It is the only loop of its session.")];
   return [head, h("p", { class: "note" }, `${plural(history.run.length + history.run_omitted, "loop")} of this session${history.run_omitted ? `, the newest ${history.run.length}` : ""}:`),
-    table(["Began", "Loop", "Action", "Hits", ""], history.run.map((l) => cells(when(l.first_seen), l.id === loop.id ? h("b", {}, l.title) : h("a", { href: loopLink(l.id) }, l.title),
+    table(["Began", "Loop", "Action", "Hits", ""], history.run.map((l) => cells(when(l.first_seen), l.id === loop.id ? h("strong", {}, l.title) : h("a", { href: loopLink(l.id) }, l.title),
       `${l.mode === "shadow" ? "would " : ""}${l.action}`, number(l.hits), l.id === loop.id ? "this one" : l.state === "open" ? "open" : "ended")))];
 }
 

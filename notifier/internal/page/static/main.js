@@ -30,11 +30,14 @@ const sources = {
   charts: () => [["stats", `stats?since=${view.range}`], ...(view.loop ? [] : [["timeline", "timeline?" + query({ since: view.range })]])],
   loop: () => (view.loop ? [["loop", () => loops.read(view.loop).catch(gone)]] : []),
   deliveries: () => [["deliveries", "deliveries?limit=20"], ["endpoints", "endpoints"]],
-  silences: () => [["silences", "silences"], ["overrides", "overrides"], ["audit", "audit?limit=50"]],
+  silences: () => [["silences", "silences"], ["overrides", "overrides"], ...(reads($("audit")) ? [["audit", "audit?limit=50"]] : [])],
   policies: () => [["policies", "policies"]],
   health: () => [["health", "health"]],
 };
 const also = { loops: ["charts", "loop"], events: ["loops", "charts", "loop"], overrides: ["silences", "loop"], silences: ["loops", "loop"], deliveries: ["loop"], endpoints: ["deliveries"] };
+
+// reads reports whether what stands in an element is to be read: it is open, and NATS has it.
+const reads = (details) => details.open && !data.health?.nats;
 
 // gone is what is shown of a loop that nobody knows.
 function gone(err) {
@@ -178,6 +181,7 @@ for (const b of document.querySelectorAll("[data-range]")) {
   });
 }
 $("past").addEventListener("toggle", () => refresh(["loops"]));
+$("audit").addEventListener("toggle", () => refresh(["silences"]));
 addEventListener("hashchange", show);
 let resizing;
 addEventListener("resize", () => {
