@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -120,6 +121,46 @@ func TestPackagesOfNpmArePublishedInOrder(t *testing.T) {
 	}
 	if out, err := exec.Command("./publish-npm.sh", t.TempDir(), "1.2.3", "--dry-run").CombinedOutput(); err == nil || !bytes.Contains(out, []byte("unloop-1.2.3.tgz is not there")) {
 		t.Errorf("an empty folder: %v, %s", err, out)
+	}
+}
+
+// The commands of docs/upgrades.md verify what the workflow signs, under the names that it
+// publishes.
+func TestWhatIsSignedCanBeVerified(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/upgrades.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, commands, _ := strings.Cut(string(text), "## Verify a release")
+	commands, _, _ = strings.Cut(commands, "\n## ")
+	var signed string
+	for _, job := range workflow(t, "release.yml").Jobs {
+		for _, step := range job.Steps {
+			if run, ok := step.Exec.(*actionlint.ExecRun); ok {
+				signed += run.Run.Value + "\n"
+			}
+		}
+	}
+	const bundle = "--new-bundle-format --bundle"
+	if !strings.Contains(signed, "cosign sign-blob --yes "+bundle+" dist/release/SHA256SUMS.sigstore.json dist/release/SHA256SUMS\n") ||
+		!strings.Contains(commands, bundle+" SHA256SUMS.sigstore.json SHA256SUMS\n") {
+		t.Error("checksums are signed and verified in different forms")
+	}
+	for _, want := range []string{strings.TrimSuffix(strings.TrimPrefix(repository, "git+"), ".git") + "/.github/workflows/release.yml@refs/tags/v$V", "$R/charts/unloop:$V", "oci://$R/charts/unloop --version $V"} {
+		if !strings.Contains(commands, want) {
+			t.Errorf("docs/upgrades.md has no %s", want)
+		}
+	}
+	for _, m := range regexp.MustCompile(`cosign verify \$BY \$R/([a-z-]+):`).FindAllStringSubmatch(commands, -1) {
+		if !slices.ContainsFunc(images, func(i image) bool { return i.name == m[1] }) {
+			t.Errorf("there is no image %s", m[1])
+		}
+	}
+	archive := regexp.MustCompile(`gh attestation verify (\S+)`).FindStringSubmatch(commands)
+	r := &release{version: "${V}"}
+	if len(archive) != 2 || archive[1] != r.archive(target{"linux", "amd64"}) {
+		t.Errorf("no archive is verified, but %q", archive)
 	}
 }
 

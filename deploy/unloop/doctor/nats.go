@@ -86,6 +86,9 @@ func (e *examination) checkStreams(ctx context.Context) (all []Finding) {
 		replicas[info.Config.Replicas] = true
 		there = append(there, info)
 		all = append(all, streamFindings(info)...)
+		if err := natskit.StateFault(info.Config); err != nil {
+			all = append(all, Finding{"streams", Fault, err.Error(), "docs/upgrades.md says which releases go together"})
+		}
 	}
 	all = append(all, replicaFindings(there)...)
 	linked := regionFindings(there, time.Now())

@@ -130,6 +130,9 @@ func (u *unloop) run(name string, build func(service.Deps) (service.Service, err
 	})
 	waiting, stop := context.WithTimeout(ctx, patience)
 	defer stop()
+	if err := conn.CheckState(waiting); err != nil {
+		u.t.Errorf("%s looks at the state: %v", name, err)
+	}
 	if err := svc.Readiness().Wait(waiting); err != nil {
 		u.t.Fatalf("%s is not ready: %v\n%s", name, err, u.log)
 	}

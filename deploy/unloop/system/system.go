@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/unloop/unloop/detector"
@@ -254,7 +253,11 @@ func (s *System) Run(ctx context.Context) error {
 	behind, stopBehind := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBehind()
 	background := make(chan error, 1)
-	go s.reportLeftover(failed)
+	go func() {
+		if err := s.conns[0].CheckState(failed); err != nil {
+			fail(err)
+		}
+	}()
 	go func() {
 		err := service.RunAll(behind, append(s.behind, service.Named{Name: "admin", Service: s.admin})...)
 		if err != nil {
@@ -265,30 +268,13 @@ func (s *System) Run(ctx context.Context) error {
 	err := service.RunAll(failed, service.Named{Name: "gateway", Service: s.gateway})
 	stopBehind()
 	behindErr := <-background
+	if cause := context.Cause(failed); errors.Is(cause, natskit.ErrState) {
+		return cause
+	}
 	if behindErr != nil && errors.Is(err, behindErr) {
 		return behindErr // the gateway's error only repeats why it was stopped
 	}
 	return errors.Join(err, behindErr)
-}
-
-// reportLeftover logs which state in NATS is not read, because another release wrote it.
-func (s *System) reportLeftover(ctx context.Context) {
-	nc, err := s.Connect()
-	if err != nil {
-		return // the services say so
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return
-	}
-	left, err := natskit.Leftover(ctx, js)
-	if err != nil {
-		return // NATS is away, which the services say
-	}
-	for _, info := range left {
-		s.log.Warn("state of another release is not read", "stream", info.Config.Name, "records", info.State.Msgs)
-	}
 }
 
 func (s *System) close() {

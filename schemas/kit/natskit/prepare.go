@@ -2,7 +2,6 @@ package natskit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -25,8 +24,8 @@ type Prepared struct {
 func (p Prepared) Raised() bool { return !p.Created && p.Replicas > p.Before }
 
 // Prepare creates the missing streams of a layout, and gives those that have fewer
-// replicas than the layout more of them, in place. It has the layout's copies of other regions
-// made, and changes nothing else. Then it waits
+// replicas than the layout more of them, in place. It marks their state, has the layout's
+// copies of other regions made, and changes nothing else. Then it waits
 // until the replicas have what the stream has.
 func Prepare(ctx context.Context, js jetstream.JetStream, layout Layout) (done []Prepared, err error) {
 	for _, cfg := range layout.Configs() {
@@ -50,7 +49,10 @@ func prepare(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCo
 	if err != nil {
 		return Prepared{}, err
 	}
-	if err := errors.Join(follows(cfg, info.Config), collect(ctx, js, cfg, info.Config)); err != nil {
+	if err := follows(cfg, info.Config); err != nil {
+		return Prepared{}, err
+	}
+	if info, err = retouch(ctx, js, cfg, info); err != nil {
 		return Prepared{}, err
 	}
 	p := Prepared{Stream: cfg.Name, Created: before != nil, Replicas: info.Config.Replicas}
@@ -61,9 +63,6 @@ func prepare(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCo
 		return p, nil
 	}
 	more := info.Config
-	if len(cfg.Sources) > 0 {
-		more.Sources = cfg.Sources
-	}
 	more.Replicas = cfg.Replicas
 	if _, err := js.UpdateStream(ctx, more); err != nil {
 		if refusedFor(err, tooFew) {
@@ -73,6 +72,24 @@ func prepare(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCo
 	}
 	p.Replicas = cfg.Replicas
 	return p, nil
+}
+
+// retouch gives a stream the mark of its state, and the sources that it should have, where any
+// are named.
+func retouch(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig, info *jetstream.StreamInfo) (*jetstream.StreamInfo, error) {
+	is := info.Config
+	if is.Metadata[stateKey] == cfg.Metadata[stateKey] && (len(cfg.Sources) == 0 || sameSources(cfg.Sources, is.Sources)) {
+		return info, nil
+	}
+	is.Metadata = withState(is.Metadata)
+	if len(cfg.Sources) > 0 {
+		is.Sources = cfg.Sources
+	}
+	stream, err := js.UpdateStream(ctx, is)
+	if err != nil {
+		return nil, fmt.Errorf("change stream %s: %w", cfg.Name, err)
+	}
+	return stream.CachedInfo(), nil
 }
 
 // caughtUpPause is the pause between two looks at a stream's replicas.

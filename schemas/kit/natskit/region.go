@@ -123,20 +123,10 @@ func sameSource(a, b *jetstream.StreamSource) bool {
 	return a != nil && b != nil && b.External != nil && a.Name == b.Name && *a.External == *b.External
 }
 
-// collect gives a stream the sources that it should have, where any are named.
-func collect(ctx context.Context, js jetstream.JetStream, cfg, is jetstream.StreamConfig) error {
-	same := len(cfg.Sources) == len(is.Sources)
-	for _, want := range cfg.Sources {
-		same = same && slices.ContainsFunc(is.Sources, func(has *jetstream.StreamSource) bool { return sameSource(want, has) })
-	}
-	if len(cfg.Sources) == 0 || same {
-		return nil
-	}
-	is.Sources = cfg.Sources
-	if _, err := js.UpdateStream(ctx, is); err != nil {
-		return fmt.Errorf("collect stream %s of other regions: %w", cfg.Name, err)
-	}
-	return nil
+func sameSources(wanted, has []*jetstream.StreamSource) bool {
+	return len(wanted) == len(has) && !slices.ContainsFunc(wanted, func(want *jetstream.StreamSource) bool {
+		return !slices.ContainsFunc(has, func(one *jetstream.StreamSource) bool { return sameSource(want, one) })
+	})
 }
 
 // MirrorFault returns why a bucket takes no records if it mirrors that of another region.

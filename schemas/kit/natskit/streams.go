@@ -134,6 +134,9 @@ func ensure(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCon
 		return nil, fmt.Errorf("create stream %s: %w", cfg.Name, err)
 	}
 	info := stream.CachedInfo()
+	if err := StateFault(info.Config); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrStreamUnfit, err)
+	}
 	if cfg.AllowMsgTTL && !info.Config.AllowMsgTTL {
 		return nil, fmt.Errorf("%w: %s must allow per-message TTLs (nats stream edit %s --allow-msg-ttl)",
 			ErrStreamUnfit, cfg.Name, cfg.Name)
@@ -189,11 +192,11 @@ func (l Layout) Everything() Layout {
 
 // Configs returns the configurations of the layout's streams.
 func (l Layout) Configs() []jetstream.StreamConfig {
-	all := l.Region.placed(l.contract())
+	all := marked(l.Region.placed(l.contract()))
 	if l.needed == nil {
 		return all
 	}
-	all = append(all, l.Vectors())
+	all = append(all, marked([]jetstream.StreamConfig{l.Vectors()})...)
 	return slices.DeleteFunc(all, func(cfg jetstream.StreamConfig) bool {
 		return !slices.Contains(l.needed, cfg.Name) && !slices.Contains(l.others, cfg.Name)
 	})

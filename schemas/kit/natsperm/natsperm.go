@@ -150,6 +150,7 @@ func (b *builder) api(why string, calls ...string) {
 func (b *builder) part() {
 	b.subscribe("report the status", schemas.SubjectStatus)
 	b.answer(Notifier, Operator)
+	b.api("find state of other releases", "STREAM.LIST")
 	b.publish("answer requests of readers, through the server", crossings)
 }
 

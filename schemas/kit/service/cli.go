@@ -294,8 +294,19 @@ func RunOne(ctx context.Context, name string, process Process, cluster Cluster, 
 	}
 	admin.Require(guard)
 	log.Info("started", "admin", admin.Addr(), "nats", connectedTo(nc))
+	ctx, refuse := context.WithCancelCause(ctx)
+	defer refuse(nil)
+	go func() {
+		if err := nc.CheckState(ctx); err != nil {
+			refuse(err)
+		}
+	}()
 	Attach(ctx, name, svc, reg, nc, layout)
-	return runBehind(ctx, named, admin)
+	err = runBehind(ctx, named, admin)
+	if cause := context.Cause(ctx); errors.Is(cause, natskit.ErrState) {
+		return cause
+	}
+	return err
 }
 
 // runBehind runs a service until the context ends. The admin port ends after the service,

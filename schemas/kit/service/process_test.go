@@ -237,6 +237,28 @@ func TestOneServiceAsAProcess(t *testing.T) {
 	}
 }
 
+// A service whose NATS servers have state of a later release ends, and says why.
+func TestAServiceRefusesStateOfALaterRelease(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	js := s.JetStream()
+	stream, err := js.Stream(t.Context(), "LOOP_EVENTS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := stream.CachedInfo().Config
+	cfg.Metadata["unloop.state"] = "99"
+	if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	err = RunOne(t.Context(), "worker", Process{Admin: "127.0.0.1:0"}, Cluster{NATS: s.URL(), Replicas: 1}, slog.New(slog.DiscardHandler), func(Deps) (Service, error) {
+		return newWorker(), nil
+	})
+	if !errors.Is(err, natskit.ErrState) || !strings.Contains(err.Error(), "LOOP_EVENTS") {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
 func TestAProcessThatCantStart(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("refused")

@@ -1,0 +1,116 @@
+package natskit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/schemas/kit/pause"
+)
+
+// StateVersion is the number of the form in which this release stores its state. It grows when
+// earlier releases can't read what is stored. Each release continues the states of the
+// two numbers before its own.
+const StateVersion = 1
+
+// stateKey is the name of the number in the metadata of streams. Streams without it have
+// version 1.
+const stateKey = "unloop.state"
+
+// oldestState is the lowest number that this release continues.
+const oldestState = max(StateVersion-2, 1)
+
+// ErrState means that another release wrote the state in NATS, and this one can't go on with
+// it.
+var ErrState = errors.New("state of another release")
+
+// marked returns the streams with the number of their state.
+func marked(all []jetstream.StreamConfig) []jetstream.StreamConfig {
+	for i := range all {
+		all[i].Metadata = withState(all[i].Metadata)
+	}
+	return all
+}
+
+func withState(metadata map[string]string) map[string]string {
+	metadata = maps.Clone(metadata)
+	if metadata == nil {
+		metadata = map[string]string{}
+	}
+	metadata[stateKey] = strconv.Itoa(StateVersion)
+	return metadata
+}
+
+// StateFault returns why this release can't go on with a stream.
+func StateFault(cfg jetstream.StreamConfig) error {
+	text, has := cfg.Metadata[stateKey]
+	if !has {
+		return nil
+	}
+	version, err := strconv.Atoi(text)
+	switch {
+	case err == nil && version >= oldestState && version <= StateVersion:
+		return nil
+	case err == nil && version < oldestState:
+		return fmt.Errorf("%w: stream %s has version %d, and this release continues %d to %d: run a release between the two first, which takes it over (docs/upgrades.md)", ErrState, cfg.Name, version, oldestState, StateVersion)
+	default:
+		return fmt.Errorf("%w: stream %s has version %.10q, and this release reads %d at the most: run the release that wrote it or a later one, or restore a backup that this one made (docs/upgrades.md)", ErrState, cfg.Name, text, StateVersion)
+	}
+}
+
+// checkPause is the pause between two attempts to look at the state.
+const checkPause = time.Second
+
+// CheckState looks at the state in NATS once it can be reached. It returns an ErrState if the
+// release can't go on with a stream, and logs streams that it does not read.
+func (c *Conn) CheckState(ctx context.Context) error {
+	select {
+	case <-c.first:
+	case <-ctx.Done():
+		return nil
+	}
+	for {
+		err := c.checkState(ctx)
+		switch {
+		case errors.Is(err, ErrRefused):
+			return nil //nolint:nilerr // the refusal is logged, and is counted as others are
+		case err == nil || errors.Is(err, ErrState):
+			return err
+		case pause.For(ctx, checkPause) != nil:
+			return nil
+		}
+	}
+}
+
+func (c *Conn) checkState(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, directWithin)
+	defer cancel()
+	return c.unlessRefused(ctx, func(ctx context.Context) error {
+		known := map[string]bool{}
+		for _, name := range (Layout{}).Everything().Streams() {
+			known[name] = true
+		}
+		list := c.JetStream().ListStreams(ctx)
+		var faults []error
+		for info := range list.Info() {
+			if known[info.Config.Name] {
+				faults = append(faults, StateFault(info.Config))
+			}
+		}
+		if err := errors.Join(append(faults, list.Err())...); err != nil {
+			return err
+		}
+		left, err := Leftover(ctx, c.JetStream())
+		for _, info := range left {
+			c.log.Warn("state of another release is not read: run the release that wrote it until it has expired, or remove the stream (nats stream rm)",
+				slog.String("stream", info.Config.Name), slog.Uint64("records", info.State.Msgs))
+		}
+		return err
+	}, c.API("STREAM.LIST"))
+}
