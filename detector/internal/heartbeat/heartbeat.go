@@ -13,9 +13,12 @@ import (
 
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
 const (
+	// idleEvery is the pause between two beats while no gateway asks.
+	idleEvery = 5 * schemas.BeatEvery / 2
 	// stalledAfter is how late a beat may be before the detector counts as frozen. It is
 	// less than the silence after which gateways ask another detector.
 	stalledAfter = 5 * schemas.BeatEvery
@@ -33,6 +36,8 @@ type Heart struct {
 	last atomic.Int64
 	// catching says that messages may be waiting that arrived during a stall.
 	catching atomic.Bool
+	// asked says that a message came since the last beat.
+	asked atomic.Bool
 }
 
 // New returns a heart that has beaten once.
@@ -46,13 +51,14 @@ func (h *Heart) mark()                { h.last.Store(int64(time.Since(h.born))) 
 
 // Stalled reports whether a message that is handled now may have waited through a
 // stall.
-func (h *Heart) Stalled() bool { return h.catching.Load() || h.since() > stalledAfter }
+func (h *Heart) Stalled() bool {
+	h.asked.Store(true)
+	return h.catching.Load() || h.since() > stalledAfter
+}
 
 // Run beats until taking ends, and watches for stalls until ctx ends: a detector that
 // stops still handles the messages that it was sent before.
 func (h *Heart) Run(ctx, taking context.Context) {
-	tick := time.NewTicker(schemas.BeatEvery)
-	defer tick.Stop()
 	h.mark()
 	for {
 		if h.since() > stalledAfter {
@@ -63,11 +69,19 @@ func (h *Heart) Run(ctx, taking context.Context) {
 			_ = h.conn.Publish(schemas.SubjectBeat, []byte(h.name)) // without a server nobody listens
 		}
 		select {
-		case <-tick.C:
+		case <-pause.Together(h.rest()):
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// rest returns the pause before the next beat.
+func (h *Heart) rest() time.Duration {
+	if h.asked.Swap(false) {
+		return schemas.BeatEvery
+	}
+	return idleEvery
 }
 
 // catchUp keeps the heart stalled until the messages that arrived during a stall were

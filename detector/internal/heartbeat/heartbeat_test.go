@@ -79,3 +79,17 @@ func TestCatchingUpEnds(t *testing.T) {
 		t.Error("still catching up")
 	}
 }
+
+// A gateway that asks hears of a detector's end as soon as ever.
+func TestAHeartThatIsAskedBeatsFaster(t *testing.T) {
+	t.Parallel()
+	h := New(natstest.StartBare(t).Service())
+	for i, want := range []time.Duration{idleEvery, schemas.BeatEvery, schemas.BeatEvery, idleEvery} {
+		if want == schemas.BeatEvery {
+			h.Stalled()
+		}
+		if got := h.rest(); got != want {
+			t.Errorf("rest %d is %s, want %s", i, got, want)
+		}
+	}
+}

@@ -21,8 +21,8 @@ const (
 	resolverPending = 256
 	// pullExpiry and pullHeartbeat bound how long a pull request that the server lost goes
 	// unnoticed.
-	pullExpiry    = 2 * time.Second
-	pullHeartbeat = 500 * time.Millisecond
+	pullExpiry    = 5 * time.Second
+	pullHeartbeat = 2 * time.Second
 	// resolveAgain is the pause after a fault of the store.
 	resolveAgain = time.Second
 )

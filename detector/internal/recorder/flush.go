@@ -2,20 +2,18 @@ package recorder
 
 import (
 	"context"
-	"time"
 
 	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
 // Run writes gathered findings until the context ends, then once more. Findings that
 // can't be written then are counted as lost.
 func (r *Recorder) Run(ctx context.Context) {
-	tick := time.NewTicker(incident.FlushEvery)
-	defer tick.Stop()
 	for {
 		select {
-		case <-tick.C:
+		case <-pause.Together(incident.FlushEvery):
 			r.Flush(ctx)
 		case <-ctx.Done():
 			r.finish(context.WithoutCancel(ctx))

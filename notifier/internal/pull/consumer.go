@@ -20,8 +20,8 @@ const (
 	idle = 14 * 24 * time.Hour
 	// pullExpiry and pullHeartbeat bound how long a pull request that the server
 	// lost goes unnoticed.
-	pullExpiry    = 2 * time.Second
-	pullHeartbeat = 500 * time.Millisecond
+	pullExpiry    = 5 * time.Second
+	pullHeartbeat = 2 * time.Second
 	// handBackTimeout bounds the wait for messages that were under way when
 	// pulling ended.
 	handBackTimeout = time.Second

@@ -16,8 +16,8 @@ const (
 	reach = 5000
 	// pullExpiry and pullHeartbeat bound how long a pull request that the server lost
 	// goes unnoticed.
-	pullExpiry    = 2 * time.Second
-	pullHeartbeat = 500 * time.Millisecond
+	pullExpiry    = 5 * time.Second
+	pullHeartbeat = 2 * time.Second
 	// retryAfter is the pause before the stream is read again after a fault.
 	retryAfter = 250 * time.Millisecond
 )

@@ -63,6 +63,7 @@ type Conn struct {
 	reasons reasons
 	health  health
 	look    chan struct{} // requests a check of the streams
+	suspect chan struct{} // requests one of the embedded server; nil if it is none
 	// refusals counts what the server refused.
 	refusals refusals
 
@@ -107,7 +108,6 @@ func start(name string, log *slog.Logger, settings Settings, dial func(...nats.O
 		<-c.first // the handler's turn comes at once
 	}
 	go c.publish()
-	go c.watch()
 	return c, nil
 }
 
@@ -269,10 +269,15 @@ func (c *Conn) changed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for ch := range c.listeners {
-		select {
-		case ch <- struct{}{}:
-		default: // one value is enough
-		}
+		signal(ch)
+	}
+}
+
+// signal sends a value to a channel that has none.
+func signal(ch chan<- struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default: // one value is enough
 	}
 }
 

@@ -50,6 +50,8 @@ type Embedded struct {
 	// token authenticates clients.
 	token        string
 	announcement *announcement
+	// suspect receives a value when a write of this process failed.
+	suspect chan struct{}
 
 	mu      sync.Mutex
 	options server.Options
@@ -65,7 +67,7 @@ func StartEmbedded(cfg EmbeddedConfig, log *slog.Logger) (*Embedded, error) {
 		return nil, err
 	}
 	removeAbandoned(os.TempDir(), log)
-	e := &Embedded{memory: cfg.DataDir == InMemory, log: log}
+	e := &Embedded{memory: cfg.DataDir == InMemory, log: log, suspect: make(chan struct{}, 1)}
 	if e.dir, err = e.claim(cfg.DataDir); err != nil {
 		return nil, err
 	}
@@ -215,9 +217,14 @@ func (e *Embedded) URL() string {
 // Addr returns the address that the server listens at, without the token.
 func (e *Embedded) Addr() string { return e.server().ClientURL() }
 
-// Connect returns a connection that does not go through the network.
+// Connect returns a connection that does not go through the network. Its server runs as
+// long as this process does, so neither side asks whether the other one is there.
 func (e *Embedded) Connect(name string, log *slog.Logger) (*Conn, error) {
-	return Connect("", name, log, nats.InProcessServer(e), nats.Token(e.token))
+	c, err := Settings{}.connect("", name, log, nats.InProcessServer(e), nats.Token(e.token), nats.PingInterval(-1))
+	if err == nil {
+		c.suspect = e.suspect
+	}
+	return c, err
 }
 
 // Attach returns a plain connection of the client that does not go through the network.

@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// guardEvery is the pause between two checks of the embedded server.
-	guardEvery = time.Second
+	// guardEvery is the pause between two checks of the embedded server after one that
+	// failed. Others come after guardIdle, or as soon as a write of this process fails.
+	guardEvery, guardIdle = time.Second, 10 * time.Second
 	// guardRest is the pause after a restart; each restart that did not help doubles it,
 	// up to guardRestMax.
 	guardRest, guardRestMax = 2 * time.Second, time.Minute
@@ -45,7 +46,7 @@ func (e *Embedded) Guard(ctx context.Context) {
 	defer conn.Close()
 	rest, earliest, vain := guardRest, time.Now(), 0
 	var starvation Starvation
-	for pause.For(ctx, guardEvery) == nil {
+	for e.untilLook(ctx, vain > 0) == nil {
 		broken := e.broken(ctx, conn)
 		looks := looksFor(broken, starvation.Since())
 		if broken == nil {
@@ -66,6 +67,21 @@ func (e *Embedded) Guard(ctx context.Context) {
 			e.log.Error("the embedded NATS server did not restart", "error", err)
 		}
 		earliest, rest = time.Now().Add(rest), min(2*rest, guardRestMax)
+	}
+}
+
+// untilLook waits for the next check, given whether the last one failed.
+func (e *Embedded) untilLook(ctx context.Context, failed bool) error {
+	if failed {
+		return pause.For(ctx, guardEvery)
+	}
+	select {
+	case <-e.suspect:
+		return ctx.Err()
+	case <-time.After(guardIdle):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

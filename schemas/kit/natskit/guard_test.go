@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/unloop/unloop/schemas"
 )
@@ -43,6 +44,28 @@ func TestAFullBucketIsNoFaultOfTheServer(t *testing.T) {
 	}
 	if err := e.broken(t.Context(), conn); err == nil {
 		t.Error("a bucket that takes no writes for another reason is not seen")
+	}
+}
+
+// A refused write of this process has its server looked at before the next look is due.
+func TestARefusedWriteHasTheServerLookedAt(t *testing.T) {
+	t.Parallel()
+	e := startWith(t, EmbeddedConfig{DataDir: InMemory})
+	conn, err := e.Connect("test", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	conn.Wrote(BucketStream(schemas.BucketLimits), nil)
+	if len(e.suspect) != 0 {
+		t.Error("a write that succeeded is suspicious")
+	}
+	for range 2 { // of which one is enough
+		conn.Wrote(BucketStream(schemas.BucketLimits), context.DeadlineExceeded)
+	}
+	began := time.Now()
+	if err := e.untilLook(t.Context(), false); err != nil || time.Since(began) >= guardIdle {
+		t.Errorf("looked at after %s, %v", time.Since(began), err)
 	}
 }
 

@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	// tendEvery is the pause between two checks of the streams.
-	tendEvery = 2 * time.Second
+	// tendEvery is the pause between two checks of the streams, and tendIdle that while
+	// nothing is written.
+	tendEvery, tendIdle = 2 * time.Second, 20 * time.Second
 	// probeAfter is the time without a successful write after which one is tried.
 	probeAfter = 10 * time.Second
 	// probeTimeout bounds one check or one write.
@@ -100,10 +101,8 @@ func (c *Conn) Wrote(stream string, err error) {
 	}
 	c.health.wrote(stream, err)
 	if err != nil {
-		select {
-		case c.look <- struct{}{}:
-		default: // one request is enough
-		}
+		signal(c.look)
+		signal(c.suspect)
 	}
 }
 
@@ -147,12 +146,10 @@ func (c *Conn) Ready() error {
 // Tend checks the streams until the context ends. It creates missing ones again, and
 // tries a write when there was none for a while.
 func (c *Conn) Tend(ctx context.Context, layout Layout) {
-	tick := time.NewTicker(tendEvery)
-	defer tick.Stop()
 	t := &tending{c: c, layout: layout, created: map[string]time.Time{}, missing: map[string]bool{}}
 	for {
 		select {
-		case <-tick.C:
+		case <-time.After(t.rest()):
 		case <-c.look:
 		case <-ctx.Done():
 			return
@@ -166,12 +163,23 @@ func (c *Conn) Tend(ctx context.Context, layout Layout) {
 	}
 }
 
-// tending is the state of Tend: when each stream was created, and which are missing.
+// tending is the state of Tend: when each stream was created, which are missing, and when
+// a write was tried.
 type tending struct {
 	c       *Conn
 	layout  Layout
 	created map[string]time.Time
 	missing map[string]bool
+	tried   time.Time
+}
+
+// rest returns the pause before the next check.
+func (t *tending) rest() time.Duration {
+	last := t.c.LastWrite()
+	if len(t.created) > 0 && t.c.Ready() == nil && (last.Equal(t.tried) || time.Since(last) > tendIdle) {
+		return tendIdle
+	}
+	return tendEvery
 }
 
 func (t *tending) look(ctx context.Context) {
@@ -299,6 +307,7 @@ func (t *tending) probe(ctx context.Context, probed []string) {
 		if t.c.Err() == nil {
 			t.c.health.wrote(stream, err)
 		}
+		t.tried = t.c.LastWrite()
 	}
 }
 

@@ -4,12 +4,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
 const (
-	// pulseEvery is the pause between two round trips to the server.
-	pulseEvery = 200 * time.Millisecond
+	// pulseEvery is the pause between two looks at the connection, and pulseIdle that
+	// between two round trips while nothing is sent.
+	pulseEvery, pulseIdle = 250 * time.Millisecond, 2 * time.Second
 	// silentAfter is how long a round trip may take before the server counts as silent.
 	silentAfter = 300 * time.Millisecond
 	// pulseTimeout is the time after which a round trip is tried again.
@@ -22,8 +25,9 @@ type pulse struct{ since atomic.Int64 }
 
 var origin = time.Now()
 
-func (p *pulse) begin() { p.since.CompareAndSwap(0, int64(time.Since(origin))) }
-func (p *pulse) clear() { p.since.Store(0) }
+func (p *pulse) begin()     { p.since.CompareAndSwap(0, int64(time.Since(origin))) }
+func (p *pulse) clear()     { p.since.Store(0) }
+func (p *pulse) none() bool { return p.since.Load() == 0 }
 func (p *pulse) late() bool {
 	since := p.since.Load()
 	return since != 0 && time.Since(origin)-time.Duration(since) > silentAfter
@@ -34,9 +38,27 @@ func (p *pulse) late() bool {
 // not answered in time.
 func (c *Conn) Silent() bool { return c.up.Load() && c.pulse.late() }
 
-// watch measures round trips to the server, and notes the reason of an outage. It may
-// wait for the client's lock.
+// traffic is what a connection had sent and received, and when it last showed that the
+// server is there.
+type traffic struct {
+	sent, received uint64
+	shown          time.Time
+}
+
+// since reports whether the server has sent something since the last call, and whether it
+// need not: nothing was sent to it either, and it showed itself within pulseIdle.
+func (t *traffic) since(now nats.Statistics, at time.Time) (heard, idle bool) {
+	heard, idle = now.InMsgs > t.received, now.OutMsgs == t.sent && at.Sub(t.shown) < pulseIdle
+	if t.sent, t.received = now.OutMsgs, now.InMsgs; heard {
+		t.shown = at
+	}
+	return heard, idle
+}
+
+// watch measures round trips to the server unless messages show that it is there, and
+// notes the reason of an outage. It may wait for the client's lock.
 func (c *Conn) watch() {
+	var seen traffic
 	for pause.For(c.life, pulseEvery) == nil {
 		nc := c.NATS()
 		if !c.up.Load() {
@@ -45,9 +67,14 @@ func (c *Conn) watch() {
 			}
 			continue
 		}
+		heard, idle := seen.since(nc.Stats(), time.Now())
+		if idle && !heard && c.pulse.none() {
+			continue
+		}
 		c.pulse.begin()
-		if nc.FlushTimeout(pulseTimeout) == nil {
+		if heard || nc.FlushTimeout(pulseTimeout) == nil {
 			c.pulse.clear()
+			seen.shown = time.Now()
 		}
 	}
 }

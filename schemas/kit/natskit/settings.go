@@ -149,6 +149,15 @@ func (s Settings) Connect(url, name string, log *slog.Logger, opts ...nats.Optio
 	if err := s.Check(url); err != nil {
 		return nil, err
 	}
+	c, err := s.connect(url, name, log, opts...)
+	if err == nil {
+		go c.watch()
+	}
+	return c, err
+}
+
+// connect is Connect without a watch over the server.
+func (s Settings) connect(url, name string, log *slog.Logger, opts ...nats.Option) (*Conn, error) {
 	return start(name, log, s, func(handlers ...nats.Option) (*nats.Conn, error) {
 		return s.dial(url, options(name), handlers, opts)
 	})

@@ -13,7 +13,8 @@ import (
 )
 
 // The first pause of Track after a write, and the longest one, while nothing is written.
-const trackSoon, trackIdle = 20 * time.Millisecond, time.Second
+// After trackLooks of these the stream may be another one.
+const trackSoon, trackIdle, trackLooks = 20 * time.Millisecond, time.Second, 5
 
 // Track is Follow by direct gets, with the earlier entries of each key, for buckets in which
 // others can have anything stored: clients take a message whose headers look like a status
@@ -67,6 +68,7 @@ func (f *Follower) track(ctx context.Context, bucket, keys string, apply func([]
 	if err := read(true); err != nil {
 		return err
 	}
+	idle := 0
 	for next := trackIdle; ; {
 		select {
 		case <-ctx.Done():
@@ -81,9 +83,13 @@ func (f *Follower) track(ctx context.Context, bucket, keys string, apply func([]
 		if err := read(false); err != nil {
 			return err
 		}
-		if next < trackIdle {
+		if next == trackIdle {
+			idle++
+		}
+		if idle < trackLooks {
 			continue
 		}
+		idle = 0
 		if stream, err := js.Stream(ctx, BucketStream(bucket)); err != nil || stream.CachedInfo().State.LastSeq < last {
 			return err
 		}

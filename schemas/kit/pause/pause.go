@@ -15,3 +15,10 @@ func For(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	}
 }
+
+// Together returns a channel that gets a value at the next multiple of every. Loops of a
+// process that wait so wake it at the same times, and so less often.
+func Together(every time.Duration) <-chan time.Time {
+	now := time.Now().Round(0)
+	return time.After(now.Truncate(every).Add(every).Sub(now))
+}

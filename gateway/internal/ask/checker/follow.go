@@ -10,6 +10,7 @@ import (
 
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
 // reportEvery is how long hits on standing blocks are gathered. A gateway that is killed
@@ -33,11 +34,9 @@ func (c *Checker) Follow(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	tick := time.NewTicker(reportEvery)
-	defer tick.Stop()
 	for {
 		select {
-		case <-tick.C:
+		case <-pause.Together(reportEvery):
 			c.report()
 		case <-reconnected:
 			c.blocks.Doubt()
