@@ -15,8 +15,9 @@ import (
 
 const (
 	// guardEvery is the pause between two checks of the embedded server after one that
-	// failed. Others come after guardIdle, or as soon as a write of this process fails.
-	guardEvery, guardIdle = time.Second, 10 * time.Second
+	// failed. Others look at one stream after guardIdle, or at all as soon as a write of this
+	// process fails.
+	guardEvery, guardIdle = time.Second, 5 * time.Second
 	// guardRest is the pause after a restart; each restart that did not help doubles it,
 	// up to guardRestMax.
 	guardRest, guardRestMax = 2 * time.Second, time.Minute
@@ -46,8 +47,16 @@ func (e *Embedded) Guard(ctx context.Context) {
 	defer conn.Close()
 	rest, earliest, vain := guardRest, time.Now(), 0
 	var starvation Starvation
-	for e.untilLook(ctx, vain > 0) == nil {
-		broken := e.broken(ctx, conn)
+	for look := 0; ; look++ {
+		due, err := e.untilLook(ctx, vain > 0)
+		if err != nil {
+			return
+		}
+		streams := probed
+		if !due {
+			streams = probed[look%len(probed):][:1]
+		}
+		broken := e.broken(ctx, conn, streams)
 		looks := looksFor(broken, starvation.Since())
 		if broken == nil {
 			vain = 0
@@ -70,18 +79,19 @@ func (e *Embedded) Guard(ctx context.Context) {
 	}
 }
 
-// untilLook waits for the next check, given whether the last one failed.
-func (e *Embedded) untilLook(ctx context.Context, failed bool) error {
+// untilLook waits for the next check, given whether the last one failed, and reports whether
+// there is a reason for it.
+func (e *Embedded) untilLook(ctx context.Context, failed bool) (due bool, err error) {
 	if failed {
-		return pause.For(ctx, guardEvery)
+		return true, pause.For(ctx, guardEvery)
 	}
 	select {
 	case <-e.suspect:
-		return ctx.Err()
+		return true, ctx.Err()
 	case <-time.After(guardIdle):
-		return nil
+		return false, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return false, ctx.Err()
 	}
 }
 
@@ -94,9 +104,9 @@ func looksFor(fault error, starved bool) int {
 	return guardLooks
 }
 
-// broken returns why an existing stream does not take writes. That it is full is no reason:
-// no restart makes room.
-func (e *Embedded) broken(ctx context.Context, conn *Conn) error {
+// broken returns why an existing one of the streams does not take writes. That it is full is
+// no reason: no restart makes room.
+func (e *Embedded) broken(ctx context.Context, conn *Conn, streams []string) error {
 	if !e.server().JetStreamEnabled() {
 		return errDisabled
 	}
@@ -106,7 +116,7 @@ func (e *Embedded) broken(ctx context.Context, conn *Conn) error {
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, guardTimeout)
 	defer cancel()
-	for _, stream := range probed {
+	for _, stream := range streams {
 		_, err := conn.JetStream().Stream(ctx, stream)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			continue

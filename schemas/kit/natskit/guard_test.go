@@ -35,14 +35,14 @@ func TestAFullBucketIsNoFaultOfTheServer(t *testing.T) {
 	if err := tryWrite(t.Context(), conn.JetStream(), name); !IsFull(err) {
 		t.Errorf("a write to the full bucket: %v", err)
 	}
-	if err := e.broken(t.Context(), conn); err != nil {
+	if err := e.broken(t.Context(), conn, probed); err != nil {
 		t.Errorf("the server is taken for broken: %v", err)
 	}
 	cfg.MaxBytes, cfg.MaxMsgSize = -1, 1
 	if _, err := conn.JetStream().UpdateStream(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.broken(t.Context(), conn); err == nil {
+	if err := e.broken(t.Context(), conn, probed); err == nil {
 		t.Error("a bucket that takes no writes for another reason is not seen")
 	}
 }
@@ -64,8 +64,8 @@ func TestARefusedWriteHasTheServerLookedAt(t *testing.T) {
 		conn.Wrote(BucketStream(schemas.BucketLimits), context.DeadlineExceeded)
 	}
 	began := time.Now()
-	if err := e.untilLook(t.Context(), false); err != nil || time.Since(began) >= guardIdle {
-		t.Errorf("looked at after %s, %v", time.Since(began), err)
+	if due, err := e.untilLook(t.Context(), false); err != nil || !due || time.Since(began) >= guardIdle {
+		t.Errorf("looked at after %s, due %t, %v", time.Since(began), due, err)
 	}
 }
 
