@@ -154,7 +154,7 @@ func query(r *semanticpb.SemanticRequest) semantic.Query {
 		Keep: int(r.GetHistorySize()), TTL: time.Duration(r.GetTtlSeconds()) * time.Second,
 		StoreText: r.GetStoreText(), SourceRule: r.GetSourceRule(), Peek: r.GetPeek(),
 		Method: methods[r.GetCompare()], LeaveIdentical: r.GetLeaveIdentical(), UsualThreshold: r.GetUsualThreshold(),
-		Sentences: compare.SentencesOf(trace.GetSentences()), Beginnings: compare.SentencesOf(trace.GetBeginnings()), Digest: trace.GetDigest(), Earlier: trace.GetEarlier(), Further: trace.GetFurther(),
+		Sentences: compare.SentencesOf(trace.GetSentences()), Beginnings: compare.SentencesOf(trace.GetBeginnings()), Digest: trace.GetDigest(), Earlier: trace.GetEarlier(), Further: trace.GetFurther(), Others: trace.GetOthers(),
 		Lazy: r.GetLazy() && trace != nil && trace.Details != nil, Details: details.Sum(trace.GetDetails()),
 	}
 	for _, e := range r.GetExchange().GetAlike() {

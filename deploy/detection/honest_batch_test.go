@@ -83,7 +83,7 @@ var batchScenes = []honest{
 		for _, n := range names(8) {
 			a.call("task", fmt.Sprintf(`{"description":"review %s","prompt":"Review the module %s and report."}`, n, n), report, 40*time.Second)
 		}
-	}, hints: 6, nod: "they say the same, word for word"},
+	}},
 	{name: "translations of one list", play: func(s *scene) {
 		a := s.agent(0).system("Translate to German.").named("i18n")
 		for w := range strings.SplitSeq("Save|Save as|Open|Open recent|Close|Close all|Print|Print preview|Undo|Redo|Cut|Copy", "|") {

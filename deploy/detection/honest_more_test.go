@@ -65,7 +65,14 @@ var moreScenes = []honest{
 		for i := range 8 {
 			a.call("task", fmt.Sprintf(`{"description":"review %s","prompt":"Review the module %s and fix what is wrong with it."}`, names(8)[i], names(8)[i]), "I reviewed the module and found nothing that is wrong with it.", 30*time.Second)
 		}
-	}, hints: 8, nod: "they say the same, word for word"},
+	}},
+	{name: "a long question about one lake after the other", play: func(s *scene) {
+		a := s.agent(0).user("I plan a holiday at a lake.")
+		for i := range 10 {
+			a.answer("It is deep and cold, and people like to swim in it in summer.").wait(10 * time.Second).user(fmt.Sprintf("And how deep is the lake of %s, how cold is the water in summer, and may people with dogs swim in it?", names(10)[i]))
+		}
+		a.ask()
+	}},
 	{name: "timeouts that pass", play: func(s *scene) {
 		a := s.agent(0).user("Load the six tables.")
 		for i := range 6 {

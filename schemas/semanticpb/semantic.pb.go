@@ -538,7 +538,9 @@ type Trace struct {
 	Further []uint64 `protobuf:"fixed64,5,rep,packed,name=further,proto3" json:"further,omitempty"`
 	// Numbers as in sentences, one for each beginning of a sentence that is not the whole of
 	// it: an earlier text that ends with one of them goes on in this one. Empty if unknown.
-	Beginnings    []byte `protobuf:"bytes,6,opt,name=beginnings,proto3" json:"beginnings,omitempty"`
+	Beginnings []byte `protobuf:"bytes,6,opt,name=beginnings,proto3" json:"beginnings,omitempty"`
+	// Digests of those exchanges of earlier and further that are the same but for one item.
+	Others        []uint64 `protobuf:"fixed64,7,rep,packed,name=others,proto3" json:"others,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -611,6 +613,13 @@ func (x *Trace) GetFurther() []uint64 {
 func (x *Trace) GetBeginnings() []byte {
 	if x != nil {
 		return x.Beginnings
+	}
+	return nil
+}
+
+func (x *Trace) GetOthers() []uint64 {
+	if x != nil {
+		return x.Others
 	}
 	return nil
 }
@@ -1238,7 +1247,7 @@ const file_unloop_semantic_v1_semantic_proto_rawDesc = "" +
 	"\x0fusual_threshold\x18\x13 \x01(\bR\x0eusualThreshold\x12%\n" +
 	"\x0estreak_follows\x18\x14 \x01(\bR\rstreakFollows\x12\x12\n" +
 	"\x04lazy\x18\x15 \x01(\bR\x04lazyB\t\n" +
-	"\asubject\"\xbc\x01\n" +
+	"\asubject\"\xd4\x01\n" +
 	"\x05Trace\x12\x1c\n" +
 	"\tsentences\x18\x01 \x01(\fR\tsentences\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\x06R\x06digest\x12\x18\n" +
@@ -1247,7 +1256,8 @@ const file_unloop_semantic_v1_semantic_proto_rawDesc = "" +
 	"\afurther\x18\x05 \x03(\x06R\afurther\x12\x1e\n" +
 	"\n" +
 	"beginnings\x18\x06 \x01(\fR\n" +
-	"beginningsB\n" +
+	"beginnings\x12\x16\n" +
+	"\x06others\x18\a \x03(\x06R\x06othersB\n" +
 	"\n" +
 	"\b_details\"\xa6\x01\n" +
 	"\bExchange\x12\x12\n" +

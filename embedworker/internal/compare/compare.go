@@ -113,6 +113,8 @@ type Rule struct {
 	Earlier []uint64
 	// Further are the digests of exchanges which it shows before these. They stand for none.
 	Further []uint64
+	// Others are the digests of those of them that are about another item than the subject.
+	Others []uint64
 	// LeaveIdentical excludes entries that have the subject's digest.
 	LeaveIdentical bool
 }
@@ -210,7 +212,7 @@ func (r Rule) compare(p Past, inOwn bool) (similarity float64, comparable bool) 
 	case r.Method == InOwnHistory && !inOwn:
 		return 0, false
 	}
-	return p.Similarity, (p.SameDetails || r.AnyDetails) && !p.OtherItem
+	return p.Similarity, (p.SameDetails || r.AnyDetails) && !p.OtherItem && !slices.Contains(r.Others, p.Digest)
 }
 
 // shown is the number of exchanges that a conversation shows, by digest.

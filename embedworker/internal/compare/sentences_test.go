@@ -74,6 +74,7 @@ func TestComparisonsChooseTheirEntries(t *testing.T) {
 		"each as often":        {compare.Rule{Threshold: 0.95, Method: compare.InOwnHistory, Earlier: []uint64{1, 1, 2}}, []int{0, 1}},
 		"lower where shown":    {compare.Rule{Threshold: 0.95, Within: 0.90, Earlier: []uint64{2}}, []int{0, 1, 2}},
 		"no lower otherwise":   {compare.Rule{Threshold: 0.95, Within: 0.90, Earlier: []uint64{9}}, []int{0, 1}},
+		"another item":         {compare.Rule{Threshold: 0.95, Within: 0.90, Earlier: []uint64{1, 2}, Others: []uint64{1}}, []int{2}},
 		"nothing shown at all": {compare.Rule{Threshold: 0.95, Within: 0.90}, []int{0, 1, 2}},
 		"shows nothing of it":  {compare.Rule{Threshold: 0.95, Method: compare.InOwnHistory}, nil},
 	} {

@@ -46,12 +46,13 @@ type Query struct {
 	// UsualThreshold says that Threshold is the default: the embedder may have a
 	// lower one for two exchanges of one conversation.
 	UsualThreshold bool
-	// Method, LeaveIdentical, Earlier and Further are compare.Rule's, Sentences and Digest
+	// Method, LeaveIdentical, Earlier, Further and Others are compare.Rule's, Sentences and Digest
 	// compare.Subject's.
 	Method         compare.Method
 	LeaveIdentical bool
 	Earlier        []uint64
 	Further        []uint64
+	Others         []uint64
 	Sentences      compare.Sentences
 	Beginnings     compare.Sentences
 	Digest         uint64
@@ -185,7 +186,7 @@ type usual interface{ Within() float64 }
 func (c *Checker) rule(q Query) compare.Rule {
 	r := compare.Rule{
 		Threshold: q.Threshold, MinMatches: q.MinMatches, AnyDetails: q.SourceRule,
-		Method: q.Method, Earlier: q.Earlier, Further: q.Further, LeaveIdentical: q.LeaveIdentical,
+		Method: q.Method, Earlier: q.Earlier, Further: q.Further, Others: q.Others, LeaveIdentical: q.LeaveIdentical,
 	}
 	if e, ok := c.embedder.(usual); ok && q.UsualThreshold {
 		r.Within = e.Within()

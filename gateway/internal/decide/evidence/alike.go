@@ -60,10 +60,27 @@ func (m *maker) addAlike(newest *semanticpb.Exchange) {
 		if slices.ContainsFunc(newest.GetAlike(), func(e *semanticpb.EarlierExchange) bool { return e.GetDigest() == digest }) {
 			continue
 		}
-		if said, answered := read(); said != "" { // a first prompt alone is never compared with an exchange
+		switch said, answered := read(); {
+		case said == "": // a first prompt alone is never compared with an exchange
+		case m.otherItem(newest, said, answered):
+			if !slices.Contains(trace.GetOthers(), digest) {
+				trace.Others = append(trace.Others, digest)
+			}
+		default:
 			newest.Alike = append(newest.Alike, &semanticpb.EarlierExchange{Said: said, Answered: answered, Digest: digest})
 		}
 	}
+}
+
+// otherItem reports whether an earlier exchange is about another item than the newest one: it
+// has, in the same words, another message of a human, or another call that does something.
+// Searches for one thing after the other that find the same are none: they say the same in
+// other words.
+func (m *maker) otherItem(newest *semanticpb.Exchange, said, answered string) bool {
+	if human, _ := m.Prompt.Transcript.Human(); len(human) > 0 {
+		return details.OtherItem(newest.GetAnswered(), answered)
+	}
+	return m.does && details.OtherItem(newest.GetSaid(), said)
 }
 
 // valid returns the halves of an exchange in valid UTF-8.

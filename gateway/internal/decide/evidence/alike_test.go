@@ -56,6 +56,36 @@ func TestExchangesBringEarlierOnesOfTheSameDetails(t *testing.T) {
 	}
 }
 
+// Exchanges in the same words that do something with another item, or ask for another, are
+// named. Those that only look are not: they look for the same in other words.
+func TestExchangesNameThoseAboutOtherItems(t *testing.T) {
+	t.Parallel()
+	const report = "I looked through all of it and found nothing that is wrong."
+	call := func(tool, args string) string {
+		return fmt.Sprintf(`{"role":"assistant","tool_calls":[{"id":"%[1]s %[2]s","type":"function","function":{"name":%[1]q,"arguments":%[2]q}}]},
+			{"role":"tool","tool_call_id":"%[1]s %[2]s","content":%[3]q}`, tool, args, report)
+	}
+	said := func(question string) string {
+		return fmt.Sprintf(`{"role":"assistant","content":"It is deep and cold."},{"role":"user","content":%q}`, question)
+	}
+	for name, c := range map[string]struct {
+		one, two      string
+		others, alike int
+	}{
+		"tasks":                {call("task", "Review the module alpha and report."), call("task", "Review the module beta and report."), 1, 0},
+		"a task again":         {call("task", "Review the module alpha and report."), call("task", "Now review the module alpha and report, please."), 0, 1},
+		"searches":             {call("search", "lamp price alpha"), call("search", "lamp price beta"), 0, 1},
+		"questions":            {said("How deep is the lake of Geneva?"), said("How deep is the lake of Garda?"), 1, 0},
+		"a question once more": {said("How deep is the lake of Geneva?"), said("So how deep is the lake of Geneva?"), 0, 1},
+	} {
+		body := `{"model":"m","messages":[{"role":"user","content":"Go."},` + c.one + "," + c.one + "," + c.two + "]}"
+		e := asked{body: body, caller: "c", session: "s"}.of(t, policies(t, "{tool: {}, semantic: {}}")).Check.GetExchange()
+		if len(e.GetTrace().GetOthers()) != c.others || len(e.GetAlike()) != c.alike {
+			t.Errorf("%s: %d others and %d alike, want %d and %d", name, len(e.GetTrace().GetOthers()), len(e.GetAlike()), c.others, c.alike)
+		}
+	}
+}
+
 func TestOnlyAHistoryThatIsShownIsEmbeddedLazily(t *testing.T) {
 	t.Parallel()
 	delta := func(in *Input) { in.Prompt.Delta = true }

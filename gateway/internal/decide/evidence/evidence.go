@@ -69,6 +69,8 @@ type maker struct {
 	// again are the policies whose tool detector finds a call repeated after other work, or
 	// one that was only acknowledged.
 	again []string
+	// does says that the newest calls do something.
+	does bool
 }
 
 // Match returns the policies that apply to a request.

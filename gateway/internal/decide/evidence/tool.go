@@ -61,6 +61,9 @@ func (m *maker) history(p *bundle.Policy, rules provider.Rules) *checkpb.History
 	if p.Tool != nil && (provider.Again(items) || acknowledged(items, p.Tool.EmptyThreshold > 0)) {
 		m.again = append(m.again, p.ID)
 	}
+	if n := len(items); n > 0 && len(items[n-1].Calls) > 0 {
+		m.does = !slices.ContainsFunc(items[n-1].Calls, func(c provider.ToolCall) bool { return !c.Once })
+	}
 	h := &checkpb.History{Delta: m.Prompt.Delta, Own: m.OwnSession, Before: bytesOf(before), Items: make([]*checkpb.HistoryItem, len(items))}
 	if m.Prompt.Delta {
 		h.Before = bytesOf(m.kept(items))
