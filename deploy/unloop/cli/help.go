@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -40,10 +41,27 @@ func (c *versionCmd) Run(io streams) error {
 	return err
 }
 
+// hyphenated finds a value that the parser took for a flag.
+var hyphenated = regexp.MustCompile(`(--[a-z-]+): expected .* got "-([^"]+)"`)
+
+// hyphenMend returns what to write for a value that begins with a hyphen; "" for other faults.
+func hyphenMend(text string) string {
+	m := hyphenated.FindStringSubmatch(text)
+	switch {
+	case m == nil:
+		return ""
+	case new(span).UnmarshalText([]byte(m[2])) == nil:
+		return fmt.Sprintf("; a duration is positive: write %s %s", m[1], m[2])
+	default:
+		return fmt.Sprintf("; write %s=-%s if the value begins with a hyphen", m[1], m[2])
+	}
+}
+
 // wrongFlags prints why a command line can't be used, and where its help is.
 func wrongFlags(w io.Writer, err error) {
 	// The parser calls a value of a type that it does not know a value.
-	fmt.Fprintln(w, "unloop:", strings.Replace(err.Error(), "expected value value", "expected a value", 1))
+	text := strings.Replace(err.Error(), "expected value value", "expected a value", 1)
+	fmt.Fprintln(w, "unloop:", text+hyphenMend(text))
 	command := "unloop"
 	if failed, ok := errors.AsType[*kong.ParseError](err); ok && failed.Context.Selected() != nil {
 		command = failed.Context.Selected().FullPath()

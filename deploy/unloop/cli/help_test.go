@@ -69,7 +69,10 @@ func TestServerAloneHasAnAdminPortOfItsOwn(t *testing.T) {
 func TestNegativeDurationIsExplained(t *testing.T) {
 	t.Parallel()
 	_, _, errOut := command(t, "block", "--session", "s", "--for", "-1h")
-	if !strings.Contains(errOut, `--for: expected a value but got "-1h"`) {
+	if !strings.Contains(errOut, `--for: expected a value but got "-1h"`) || !strings.Contains(errOut, "write --for 1h\n") {
+		t.Errorf("printed %q", errOut)
+	}
+	if _, _, errOut := command(t, "block", "--session", "-s", "--for", "1h"); !strings.Contains(errOut, "write --session=-s") {
 		t.Errorf("printed %q", errOut)
 	}
 	if _, _, errOut := command(t, "block", "--session", "s", "--for=-1h"); !strings.Contains(errOut, "must be at least 1s") {

@@ -69,7 +69,7 @@ type beginCmd struct {
 func (c *beginCmd) Run(ctx context.Context, io streams) error {
 	lasts := time.Duration(c.For)
 	if lasts < time.Second {
-		return fmt.Errorf("--for is %s, must be at least 1s", lasts)
+		return fmt.Errorf("--for is %s, must be at least 1s, as in --for 1h", lasts)
 	}
 	done := map[schemas.OverrideAction]string{schemas.OverrideBlock: "Blocked", schemas.OverrideExempt: "Exempted"}[c.action]
 	return c.change(ctx, c.scopes, c.action, func(s *overrideStore, o schemas.Override) error {

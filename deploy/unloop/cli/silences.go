@@ -54,7 +54,7 @@ func (c *silencesAddCmd) Run(ctx context.Context, io streams) error {
 	}
 	lasts := time.Duration(c.For)
 	if lasts < time.Second {
-		return fmt.Errorf("--for is %s, must be at least 1s", lasts)
+		return fmt.Errorf("--for is %s, must be at least 1s, as in --for 1h", lasts)
 	}
 	return c.with(ctx, func(js jetstream.JetStream) error {
 		now := time.Now().UTC()
