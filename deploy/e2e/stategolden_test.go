@@ -124,7 +124,7 @@ func publish(t *testing.T, js jetstream.JetStream, m stored) {
 func dump(t *testing.T, server *natstest.Server) (all []stored) {
 	t.Helper()
 	js := server.JetStream()
-	for _, name := range backup.Streams() {
+	for _, name := range backup.Streams(1) {
 		stream, err := js.Stream(t.Context(), name)
 		if err != nil {
 			continue // an older version has fewer

@@ -22,7 +22,6 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
@@ -84,9 +83,9 @@ type State struct {
 // entry is the name of the snapshot in the archive.
 func (s *Stream) entry() string { return s.Name + ".snapshot" }
 
-// Streams returns the names of all streams that a backup has.
-func Streams() []string {
-	return append(natskit.Layout{}.Streams(), "KV_"+schemas.BucketVectors)
+// Streams returns the names of all streams that a backup has, with so many partitions.
+func Streams(partitions int) []string {
+	return natskit.Layout{Partitions: partitions}.Everything().Streams()
 }
 
 // Create writes a backup of all streams into a new file, verifies the file and returns
@@ -121,7 +120,11 @@ func Create(ctx context.Context, js jetstream.JetStream, file string) (m *Manife
 func write(ctx context.Context, js jetstream.JetStream, w io.Writer) error {
 	archive := zip.NewWriter(w)
 	m := Manifest{Format: Format, Created: time.Now().UTC(), Unloop: service.BuildInfo().Version, Server: js.Conn().ConnectedServerVersion()}
-	for _, name := range Streams() {
+	scheme, _, err := natskit.ReadPartitions(ctx, js)
+	if err != nil {
+		return err
+	}
+	for _, name := range Streams(scheme.Count) {
 		s, err := add(ctx, js, archive, name)
 		switch {
 		case errors.Is(err, jetstream.ErrStreamNotFound):

@@ -15,6 +15,7 @@ import (
 	"github.com/unloop/unloop/detector"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/partition"
 	"github.com/unloop/unloop/schemas/kit/seal"
 	"github.com/unloop/unloop/schemas/openloop"
 	"github.com/unloop/unloop/schemas/storepb"
@@ -32,7 +33,7 @@ type storedRecord struct {
 	Record any    `json:"record"`
 }
 
-// Run prints the records of a bucket, each as a line of JSON. Those that can't be read are
+// Run prints the records of a bucket and of its partitions, each as a line of JSON. Those that can't be read are
 // null, and the error names them.
 func (c *kvCmd) Run(ctx context.Context, io streams) error {
 	trust, err := c.trust()
@@ -40,7 +41,7 @@ func (c *kvCmd) Run(ctx context.Context, io streams) error {
 		return err
 	}
 	return c.with(ctx, func(js jetstream.JetStream) error {
-		records, err := natskit.Records(ctx, js, c.Bucket, c.Keys)
+		records, err := c.records(ctx, js)
 		if err != nil {
 			return explain(fmt.Errorf("read bucket %s: %w", c.Bucket, err))
 		}
@@ -48,13 +49,33 @@ func (c *kvCmd) Run(ctx context.Context, io streams) error {
 		all := make([]storedRecord, len(records))
 		for i, r := range records {
 			all[i].Key = r.Key
-			if all[i].Record, err = readable(trust, c.Bucket, r.Key, r.Value); err != nil {
+			if all[i].Record, err = readable(trust, partition.Base(c.Bucket), r.Key, r.Value); err != nil {
 				all[i].Record = nil
 				faults = append(faults, fmt.Errorf("read record %s of %s: %w", r.Key, c.Bucket, err))
 			}
 		}
 		return errors.Join(append(faults, jsonLines(io, all))...)
 	})
+}
+
+// records returns the records of all partitions of the bucket.
+func (c *kvCmd) records(ctx context.Context, js jetstream.JetStream) (all []natskit.Record, err error) {
+	names := []string{c.Bucket}
+	if partition.Spread(c.Bucket) {
+		scheme, _, err := natskit.ReadPartitions(ctx, js)
+		if err != nil {
+			return nil, err
+		}
+		names = partition.Names(c.Bucket, scheme.Count)
+	}
+	for _, name := range names {
+		records, err := natskit.Records(ctx, js, name, c.Keys)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, records...)
+	}
+	return all, nil
 }
 
 // readable returns a stored value in a form that can be written as JSON.

@@ -46,6 +46,7 @@ type natsConfigCmd struct {
 	ServerDir    string   `env:"-" placeholder:"DIR" help:"Path of the folder on servers, such as in containers. Default: the folder itself."`
 	ClientDir    string   `env:"-" placeholder:"DIR" help:"Path of the folder on services, such as in containers. Default: the folder itself."`
 	Replicas     int      `env:"-" help:"Replicas of streams. Default: 3 in a cluster, else 1."`
+	Partitions   int      `env:"-" default:"1" help:"Partitions of buckets of state that users may use, up to 32: at least as many as unloop nats init is given."`
 	Force        bool     `env:"-" help:"Replace an existing configuration but keep its keys and certificates."`
 	NewKeys      bool     `env:"-" help:"Replace keys and certificates, too. All services then need the new ones."`
 }
@@ -86,7 +87,7 @@ func (c *natsConfigCmd) config() (natsconfig.Config, error) {
 	cfg := natsconfig.Config{
 		Listen: c.Listen, TLS: natsconfig.TLS{On: c.TLS, CA: c.TLSCA, Cert: c.TLSCert, Key: c.TLSKey, Names: c.SAN}, MaxFileStore: c.MaxFileStore,
 		StoreDir: cmp.Or(c.StoreDir, path.Join(cmp.Or(c.ServerDir, dir), "store-%s")), ServerDir: cmp.Or(c.ServerDir, dir), ClientDir: cmp.Or(c.ClientDir, dir), Replicas: c.Replicas,
-		Regions: c.Regions,
+		Regions: c.Regions, Partitions: c.Partitions,
 	}
 	if err := c.place(&cfg); err != nil {
 		return cfg, err
@@ -177,15 +178,16 @@ type regionFlags struct {
 type natsInitCmd struct {
 	client
 	formatted
-	Replicas int           `default:"1" help:"Replicas of each stream. Existing streams with fewer get more."`
-	Region   regionFlags   `embed:""`
-	Timeout  time.Duration `default:"2m" help:"How long to wait for the servers and for the replicas."`
+	Replicas   int           `default:"1" help:"Replicas of each stream. Existing streams with fewer get more."`
+	Partitions int           `help:"Streams that each bucket of state is spread over: 1, 2, 4, 8, 16 or 32. They can become more while services run, and never fewer. Default: as many as there are." placeholder:"N"`
+	Region     regionFlags   `embed:""`
+	Timeout    time.Duration `default:"2m" help:"How long to wait for the servers, for the replicas, and for records to move to new partitions."`
 }
 
 // Help explains when it is needed.
 func (c *natsInitCmd) Help() string {
 	return "Services create the streams that they miss, where their users may. With the users of `unloop nats config` only the operator may: run this once before the services start, " +
-		"and again for more replicas. It changes no stream but in its replicas, and loses nothing. It makes the key with which gateways hash callers, and seals it with the operator's seed, where there is one."
+		"and again for more replicas or partitions. More partitions take a minute, in which services go on. It changes no stream but in these, and loses nothing. It makes the key with which gateways hash callers, and seals it with the operator's seed, where there is one."
 }
 
 // Run creates the streams and prints what it did.
@@ -204,8 +206,9 @@ func (c *natsInitCmd) Run(ctx context.Context, io streams) error {
 	}
 	var done []natskit.Prepared
 	err = c.with(ctx, func(js jetstream.JetStream) (err error) {
-		layout := natskit.Layout{Replicas: c.Replicas, Region: natskit.Region{Name: c.Domain, Origin: c.Region.Origin, Others: c.Region.Regions}}
-		if done, err = natskit.Prepare(ctx, js, layout.Everything()); err != nil {
+		layout := natskit.Layout{Replicas: c.Replicas, Partitions: c.Partitions, Region: natskit.Region{Name: c.Domain, Origin: c.Region.Origin, Others: c.Region.Regions}}
+		growth := natskit.Growth{JS: js, Layout: layout.Everything(), Note: func(text string) { fmt.Fprintln(io.err, text) }}
+		if done, err = growth.Run(ctx); err != nil {
 			return err
 		}
 		if layout.Region.Origin != "" {

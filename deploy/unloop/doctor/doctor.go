@@ -121,5 +121,5 @@ func (e *examination) connected(ctx context.Context, nc *nats.Conn) (err error) 
 	return nil
 }
 
-// streams are the names of the streams that a system has.
-func streams() []string { return natskit.Layout{}.Streams() }
+// streams are the names of the streams that a system with so many partitions has.
+func streams(partitions int) []string { return natskit.Layout{Partitions: partitions}.Streams() }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/partition"
 )
 
 // Bounds of healthy values.
@@ -74,7 +75,13 @@ func (e *examination) checkStreams(ctx context.Context) (all []Finding) {
 	var there []*jetstream.StreamInfo
 	var bytes, bound uint64
 	replicas := map[int]bool{}
-	for _, name := range streams() {
+	scheme := partition.Scheme{Count: 1}
+	if truth := infos[natskit.BucketStream(partition.Truth)]; truth != nil {
+		scheme = partition.Parse(truth.Config.Metadata)
+	}
+	all = append(all, partitionFindings(scheme, infos)...)
+	names := streams(scheme.Count)
+	for _, name := range names {
 		info, found := infos[name]
 		if !found {
 			missing = append(missing, name)
@@ -97,7 +104,40 @@ func (e *examination) checkStreams(ctx context.Context) (all []Finding) {
 		return append(append(all, linked...), Finding{"streams", Fault, "missing: " + strings.Join(missing, ", "), "start a detector, which makes those that are missing; where its user may not, run `unloop nats init` as the operator"})
 	}
 	if len(all) == 0 {
-		all = append(all, Finding{"streams", OK, fmt.Sprintf("all %d are there, %s, %d KiB of %d MiB", len(streams()), copies(replicas), bytes>>10, bound>>20), ""})
+		all = append(all, Finding{"streams", OK, fmt.Sprintf("all %d are there, %s%s, %d KiB of %d MiB", len(names), copies(replicas), spread(scheme), bytes>>10, bound>>20), ""})
+	}
+	return all
+}
+
+// spread says how many partitions there are, if there is more than one.
+func spread(s partition.Scheme) string {
+	if s.Count == 1 {
+		return ""
+	}
+	return fmt.Sprintf(", %d partitions", s.Count)
+}
+
+// partitionFindings returns the problems of partitions.
+func partitionFindings(s partition.Scheme, infos map[string]*jetstream.StreamInfo) (all []Finding) {
+	if s.Phase != partition.Settled {
+		all = append(all, Finding{
+			"streams", Warning, fmt.Sprintf("the growth from %d to %d partitions has not ended, and checks take more writes meanwhile", s.Before, s.Count),
+			fmt.Sprintf("unless it is running, run it again: unloop nats init --partitions %d", s.Count),
+		})
+	}
+	var beyond []string
+	for _, bucket := range partition.Buckets {
+		for _, name := range partition.Names(bucket, partition.Most)[s.Count:] {
+			if info := infos[natskit.BucketStream(name)]; info != nil && info.State.Msgs > 0 {
+				beyond = append(beyond, info.Config.Name)
+			}
+		}
+	}
+	if len(beyond) > 0 {
+		all = append(all, Finding{
+			"streams", Fault, fmt.Sprintf("nobody reads %s: the stream %s says that there are %d partitions", strings.Join(beyond, ", "), natskit.BucketStream(partition.Truth), s.Count),
+			"the stream was made again, or restored from before a growth: run unloop nats init with --partitions as it was",
+		})
 	}
 	return append(all, linked...)
 }

@@ -266,11 +266,14 @@ func (c Config) environment(user, sealKey string) string {
 }
 
 // operatorLines are the variables of operators alone.
-func (c Config) operatorLines(sealKey string) []string {
-	if c.Origin != nil {
-		return []string{"UNLOOP_SEAL_KEY=" + sealKey, "UNLOOP_ORIGIN=" + c.Origin.Origin}
+func (c Config) operatorLines(sealKey string) (lines []string) {
+	if c.Partitions > 1 {
+		lines = append(lines, fmt.Sprint("UNLOOP_PARTITIONS=", c.Partitions))
 	}
-	lines := []string{"UNLOOP_SEAL_SEED=" + path.Join(c.ClientDir, SealSeedFile)}
+	if c.Origin != nil {
+		return append(lines, "UNLOOP_SEAL_KEY="+sealKey, "UNLOOP_ORIGIN="+c.Origin.Origin)
+	}
+	lines = append(lines, "UNLOOP_SEAL_SEED="+path.Join(c.ClientDir, SealSeedFile))
 	if len(c.Regions) > 0 {
 		lines = append(lines, "UNLOOP_REGIONS="+strings.Join(c.Regions, ","))
 	}

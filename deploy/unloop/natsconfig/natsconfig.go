@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/unloop/unloop/schemas/kit/partition"
 )
 
 // Account, Readers and System are the accounts of the configuration: that of Unloop, that
@@ -73,6 +75,8 @@ type Config struct {
 	ServerDir, ClientDir string
 	// Replicas of streams.
 	Replicas int
+	// Partitions that users may use, of each bucket that is spread; 0 means 1.
+	Partitions int
 }
 
 var (
@@ -95,6 +99,8 @@ func (c Config) Validate() error {
 	check((t.CA == "") == (t.Cert == "") && (t.Cert == "") == (t.Key == ""), "--tls-ca, --tls-cert and --tls-key go together")
 	check(!t.On || t.Cert == "", "--tls creates certificates, and --tls-cert names others: keep one of them")
 	check(c.Replicas >= 1 && c.Replicas <= max(n, 1), "--replicas %d: take 1 to %d, the number of servers", c.Replicas, n)
+	err := partition.Valid(max(c.Partitions, 1))
+	check(err == nil, "--partitions: %v", err)
 	check(c.Domain == "" || domainForm.MatchString(c.Domain), "--domain %q must have 1 to 64 letters, digits, - and _", c.Domain)
 	check(c.MaxFileStore == "" || sizeForm.MatchString(c.MaxFileStore), "--max-file-store %q must be a size such as 10GB", c.MaxFileStore)
 	check(n <= 1 || strings.Contains(c.StoreDir, "%s") || !c.sharesHosts(),

@@ -56,7 +56,7 @@ func (c Config) server(n Node, public map[string]string, links []link) (string, 
 	if c.TLS.On {
 		data.CA, data.Cert, data.Key = path.Join(c.ServerDir, fileCA), path.Join(c.ServerDir, n.Name+".pem"), path.Join(c.ServerDir, n.Name+"-key.pem")
 	}
-	for _, u := range natsperm.Users() {
+	for _, u := range natsperm.UsersOf(c.Partitions) {
 		list := &data.Writing
 		if u.Reads {
 			list = &data.Reading

@@ -16,8 +16,9 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
-// BreakerSubjects matches the subjects of the records of circuit breakers.
-const BreakerSubjects = "$KV." + schemas.BucketBudgets + ".rule.*.*." + finding.CircuitBreaker + ".*"
+// BreakerSubjects matches the subjects of the records of circuit breakers, in all partitions
+// of schemas.BucketBudgets.
+const BreakerSubjects = "$KV.*.rule.*.*." + finding.CircuitBreaker + ".*"
 
 // OnBreaker ends the incident of a circuit breaker whose record an operator deletes. All
 // detectors do so; one that was not connected ends it with the next request.

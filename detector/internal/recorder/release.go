@@ -18,6 +18,7 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/partition"
 	"github.com/unloop/unloop/schemas/openloop"
 )
 
@@ -72,15 +73,18 @@ func (r *Recorder) addUnlisted(ctx context.Context, key string, in openloop.Reco
 		}
 	}
 	conversation, shadow := lastToken(key), in.Mode == event.ModeShadow
-	for entry, err := range natskit.Entries(ctx, r.nc.JetStream(), schemas.BucketCounters, schemas.CounterPattern(shadow, detector, in.Policy), jetstream.IgnoreDeletes()) {
-		if err != nil {
-			return nil, err
-		}
-		name := fingerprintOf(lastToken(entry.Key()))
-		for _, mark := range parts(entry.Value(), conversation) {
-			if part := name + mark; !listed[part] {
-				listed[part] = true
-				all = append(all, openloop.Counter{Detector: detector, Fingerprint: part})
+	partitions, _ := r.nc.Partitions()
+	for _, bucket := range partition.Names(schemas.BucketCounters, partitions.Count) {
+		for entry, err := range natskit.Entries(ctx, r.nc.JetStream(), bucket, schemas.CounterPattern(shadow, detector, in.Policy), jetstream.IgnoreDeletes()) {
+			if err != nil {
+				return nil, err
+			}
+			name := fingerprintOf(lastToken(entry.Key()))
+			for _, mark := range parts(entry.Value(), conversation) {
+				if part := name + mark; !listed[part] {
+					listed[part] = true
+					all = append(all, openloop.Counter{Detector: detector, Fingerprint: part})
+				}
 			}
 		}
 	}

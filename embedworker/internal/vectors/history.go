@@ -165,6 +165,11 @@ func (h *history) sort() {
 	h.entries, h.in = entries, in
 }
 
+// Whole implements ledger.Parted.
+func (h *history) Whole() history {
+	return history{entries: h.entries, in: make([]part, len(h.entries)), streakUntil: h.streakUntil}
+}
+
 // Size implements ledger.Parted.
 func (h *history) Size() (n int) {
 	for _, e := range h.entries {

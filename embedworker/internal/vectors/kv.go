@@ -95,8 +95,7 @@ func (b *bucket) find(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
 	defer cancel()
-	_, err := b.nc.Ensure(ctx, b.layout.Vectors())
-	return err
+	return b.nc.EnsureVectors(ctx, b.layout)
 }
 
 func unavailable(what string, err error) error {

@@ -9,6 +9,10 @@ import (
 // waiting belong to the caller that continues its write.
 type cell[S any] struct {
 	key string
+	// place is the bucket that has the record. If settled is set, the record was moved
+	// there, if it had to be.
+	place   string
+	settled bool
 	// waiting are the steps for the next write.
 	waiting []pending[S]
 	// batch are the steps of the current write.
@@ -75,7 +79,7 @@ func (l *Ledger[S, P]) recall(c *cell[S]) {
 	if cached && seen.until > 0 && time.Since(l.began) > seen.until {
 		seen, cached = revision[S]{}, false
 	}
-	c.seen, c.known = seen, cached && !l.confirm
+	c.seen, c.known, c.place, c.settled = seen, cached && !l.confirm, seen.place, false
 }
 
 // try applies a batch to the record as this process saw it last, and writes the result;
@@ -89,13 +93,16 @@ func (l *Ledger[S, P]) try(c *cell[S]) {
 		l.finish(c, ErrContended)
 		return
 	}
+	if !l.locate(c) {
+		return
+	}
 	next, ttl := fold(c.seen.record, c.batch)
 	switch {
 	case ttl > 0:
 		stored := P(&next).Append(l.buffer(c.seen.size))
 		l.leave(c)
-		l.put(c.key, l.slot(&next), stored, c.seen.seq, ttl, func(seq uint64, err error) {
-			l.written(c, revision[S]{record: next, seq: seq, size: len(stored), until: time.Since(l.began) + ttl}, err)
+		l.put(c.place, c.key, l.slot(&next), stored, c.seen.seq, ttl, func(seq uint64, err error) {
+			l.written(c, revision[S]{record: next, place: c.place, seq: seq, size: len(stored), until: time.Since(l.began) + ttl}, err)
 		})
 	case c.known:
 		l.finish(c, nil)
@@ -177,7 +184,11 @@ func (l *Ledger[S, P]) lost(c *cell[S]) {
 }
 
 func (l *Ledger[S, P]) reread(c *cell[S]) {
-	l.get(c.key, c.seen.record, func(rev revision[S], err error) {
+	l.get(c.place, c.key, c.seen.record, func(rev revision[S], err error) {
+		if errors.Is(err, errMoved) {
+			l.moved(c)
+			return
+		}
 		if err != nil {
 			l.finish(c, err)
 			return

@@ -14,6 +14,8 @@
 // Nothing waits in a goroutine of its own: what follows a write runs when its
 // acknowledgement arrives.
 //
+// A bucket may have partitions (package partition), which may become more at any time.
+//
 // Counters, sessions, incidents and histories of vectors are kept in ledgers. The
 // package knows nothing of what the records mean.
 package ledger
@@ -27,6 +29,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/partition"
 )
 
 const (
@@ -91,8 +94,9 @@ type Ledger[S any, P Record[S]] struct {
 	conn   *natskit.Conn
 	inbox  *natskit.Inbox
 	bucket string
-	// read is the subject of requests for records.
-	read    string
+	// spread says that the bucket has partitions, between which mover moves records.
+	spread  bool
+	mover   partition.Mover
 	confirm bool
 	owners  Owners // nil where each process writes all keys
 	// trusted is as in WithTrust; nil without.
@@ -108,7 +112,9 @@ type Ledger[S any, P Record[S]] struct {
 // revision is a record as some process stored it.
 type revision[S any] struct {
 	record S
-	seq    uint64
+	// place is the bucket that has it.
+	place string
+	seq   uint64
 	// size of its stored form in bytes.
 	size int
 	// until is when its TTL ends, since the ledger began; 0 if that is not known.
@@ -151,8 +157,10 @@ func New[S any, P Record[S]](nc *natskit.Conn, bucket string, reg prometheus.Reg
 	for _, opt := range opts {
 		opt(&o)
 	}
+	inbox := natskit.NewInbox(nc, writeTimeout)
 	return &Ledger[S, P]{
-		conn: nc, inbox: natskit.NewInbox(nc, writeTimeout), bucket: bucket, read: nc.API("STREAM.MSG.GET.KV_" + bucket), confirm: o.confirm, owners: o.owners, trusted: o.trusted,
+		conn: nc, inbox: inbox, bucket: bucket, confirm: o.confirm, owners: o.owners, trusted: o.trusted,
+		spread: partition.Spread(bucket), mover: partition.Mover{Ask: inbox.Ask, API: nc.API, Record: nc.RecordSubject},
 		parted: parts[S, P](new(S)) != nil, cells: map[string]*cell[S]{}, cache: newCache[revision[S]](cachedBytes), began: time.Now(),
 		metrics: newMetrics(reg, bucket),
 	}
@@ -187,19 +195,4 @@ func (l *Ledger[S, P]) Apply(ctx context.Context, key string, step Step[S]) erro
 	done := make(chan error, 1)
 	l.Start(ctx, key, step, func(err error) { done <- err })
 	return <-done
-}
-
-// Read returns the stored record; the zero record if there is none.
-func (l *Ledger[S, P]) Read(_ context.Context, key string) (S, error) {
-	type read struct {
-		record S
-		err    error
-	}
-	done := make(chan read, 1)
-	var none S
-	l.get(key, none, func(rev revision[S], err error) {
-		done <- read{rev.record, err}
-	})
-	r := <-done
-	return r.record, r.err
 }

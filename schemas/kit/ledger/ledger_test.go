@@ -257,7 +257,7 @@ func TestFailingStepsDoNotNest(t *testing.T) {
 	const steps = 1000
 	nc := natstest.StartBare(t).Service()
 	nc.Close()
-	l := New[tally](nc, schemas.BucketCounters, nil)
+	l := New[tally](nc, schemas.BucketIncidents, nil)
 	deepest := 0
 	failed := make(chan error, steps)
 	var next func(n int)

@@ -17,6 +17,8 @@ type Parted[S any] interface {
 	Missing(seen S) []uint64
 	// Add takes an older part that was missing. A part that is gone is not added.
 	Add(seq uint64, stored []byte)
+	// Whole returns the record as one that is stored nowhere.
+	Whole() S
 	// Size returns the size of all parts in bytes.
 	Size() int
 }
@@ -49,7 +51,7 @@ func (l *Ledger[S, P]) complete(rev revision[S], seen S, done func(revision[S], 
 	var fault error
 	left := len(missing)
 	for _, seq := range missing {
-		l.load(selector{Sequence: seq}, func(m message, err error) {
+		l.load(rev.place, selector{Sequence: seq}, func(m message, err error) {
 			mu.Lock()
 			switch {
 			case err != nil:

@@ -124,6 +124,8 @@ func (l *list) sort() {
 
 func (l *list) Size() int { return 8 * len(l.all()) }
 
+func (l *list) Whole() list { return list{parts: []listPart{{Numbers: l.all()}}} }
+
 func openList(t testing.TB, s *natstest.Server) *Ledger[list, *list] {
 	t.Helper()
 	return New[list](s.Service(), schemas.BucketVectors, nil)

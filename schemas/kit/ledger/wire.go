@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/partition"
 )
 
 // errConflict means that the key's revision is not the expected one.
@@ -33,8 +34,9 @@ type reply struct {
 	} `json:"error"`
 	Seq     uint64 `json:"seq"`
 	Message *struct {
-		Seq  uint64 `json:"seq"`
-		Data []byte `json:"data"`
+		Seq     uint64 `json:"seq"`
+		Data    []byte `json:"data"`
+		Headers []byte `json:"hdrs"`
 	} `json:"message"`
 }
 
@@ -49,14 +51,14 @@ func parseReply(data []byte) (reply, error) {
 // put writes a record, or a part of it, if the last revision under its key is still seq
 // (0: none). JetStream drops the record when its TTL has ended. done gets the new
 // revision, errConflict or an error that is ErrUnavailable.
-func (l *Ledger[S, P]) put(key, slot string, data []byte, seq uint64, ttl time.Duration, done func(uint64, error)) {
+func (l *Ledger[S, P]) put(place, key, slot string, data []byte, seq uint64, ttl time.Duration, done func(uint64, error)) {
 	// The server tries a TTL as a duration first: one with a unit costs it less.
-	msg := &nats.Msg{Subject: l.conn.RecordSubject(l.bucket, key), Data: data, Header: nats.Header{
+	msg := &nats.Msg{Subject: l.conn.RecordSubject(place, key), Data: data, Header: nats.Header{
 		jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(seq, 10)},
 		jetstream.MsgTTLHeader:              {strconv.FormatInt(int64(ttl/time.Second), 10) + "s"},
 	}}
 	if l.parted {
-		msg.Header[jetstream.ExpectedLastSubjSeqSubjHeader] = []string{l.newest(key)}
+		msg.Header[jetstream.ExpectedLastSubjSeqSubjHeader] = []string{l.newest(place, key)}
 		msg.Subject += "." + slot
 	}
 	sent := time.Now()
@@ -71,7 +73,7 @@ func (l *Ledger[S, P]) put(key, slot string, data []byte, seq uint64, ttl time.D
 			err = fmt.Errorf("%w: %w", ErrNoBucket, err)
 		}
 		if answered && !errors.Is(err, errConflict) {
-			l.conn.Wrote("KV_"+l.bucket, err)
+			l.conn.Wrote("KV_"+place, err)
 		}
 		if err != nil && !errors.Is(err, errConflict) {
 			err = fmt.Errorf("%w: write %s: %w", ErrUnavailable, key, err)
@@ -80,14 +82,13 @@ func (l *Ledger[S, P]) put(key, slot string, data []byte, seq uint64, ttl time.D
 	})
 }
 
-func (l *Ledger[S, P]) subject(key string) string { return "$KV." + l.bucket + "." + key }
-
 // newest returns the subject whose last message is a key's newest part.
-func (l *Ledger[S, P]) newest(key string) string {
+func (l *Ledger[S, P]) newest(place, key string) string {
+	subject := "$KV." + place + "." + key
 	if l.parted {
-		return l.subject(key) + ".*"
+		return subject + ".*"
 	}
-	return l.subject(key)
+	return subject
 }
 
 // parseAck returns the sequence of a write's acknowledgement.
@@ -146,18 +147,25 @@ type selector struct {
 type message struct {
 	seq  uint64
 	data []byte
+	// moved says that the record is at another place.
+	moved bool
 }
 
-// get reads a record from the stream's leader; a replica may be behind. A missing key is
+// get reads a record from the leader of a bucket's stream; a replica may be behind. A missing key is
 // the zero record at revision 0; a deleted or unreadable one is the zero record at its
-// revision. seen is this process's latest copy of the record.
-func (l *Ledger[S, P]) get(key string, seen S, done func(revision[S], error)) {
-	l.load(selector{Last: l.newest(key)}, func(m message, err error) {
+// revision. seen is this process's latest copy of the record. The error is errMoved if the
+// record is at another place.
+func (l *Ledger[S, P]) get(place, key string, seen S, done func(revision[S], error)) {
+	l.load(place, selector{Last: l.newest(place, key)}, func(m message, err error) {
+		if err == nil && m.moved {
+			err = errMoved
+		}
 		if err != nil {
 			done(revision[S]{}, fmt.Errorf("read %s: %w", key, err))
 			return
 		}
 		rev := l.decode(m)
+		rev.place = place
 		if !l.parted || rev.size == 0 {
 			done(rev, nil)
 			return
@@ -166,10 +174,10 @@ func (l *Ledger[S, P]) get(key string, seen S, done func(revision[S], error)) {
 	})
 }
 
-// load reads a message of the bucket's stream.
-func (l *Ledger[S, P]) load(which selector, done func(message, error)) {
+// load reads a message of a bucket's stream.
+func (l *Ledger[S, P]) load(place string, which selector, done func(message, error)) {
 	body, _ := json.Marshal(which) // texts and numbers can be encoded
-	msg := &nats.Msg{Subject: l.read, Data: body}
+	msg := &nats.Msg{Subject: l.conn.API("STREAM.MSG.GET.KV_" + place), Data: body}
 	l.inbox.Request(msg, func(answer []byte, err error) {
 		var m message
 		if err == nil {
@@ -194,7 +202,7 @@ func parseMessage(answer []byte) (message, error) {
 	case r.Error != nil || r.Message == nil:
 		return message{}, errors.New("no message in the answer")
 	}
-	return message{r.Message.Seq, r.Message.Data}, nil
+	return message{r.Message.Seq, r.Message.Data, partition.Moved(r.Message.Headers)}, nil
 }
 
 func (l *Ledger[S, P]) decode(m message) revision[S] {

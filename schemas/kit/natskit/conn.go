@@ -66,6 +66,12 @@ type Conn struct {
 	suspect chan struct{} // requests one of the embedded server; nil if it is none
 	// refusals counts what the server refused.
 	refusals refusals
+	// placement is the scheme of the partitions; nil if it is not known.
+	placement atomic.Pointer[placement]
+	// asking holds a value while the scheme is asked for, and renewing says that it is
+	// renewed in the background.
+	asking   chan struct{}
+	renewing atomic.Bool
 
 	out chan outgoing
 	// life ends with Close.
@@ -114,7 +120,7 @@ func start(name string, log *slog.Logger, settings Settings, dial func(...nats.O
 func newConn(name string, log *slog.Logger) *Conn {
 	life, end := context.WithCancel(context.Background())
 	return &Conn{
-		name: name, log: log, out: make(chan outgoing, maxOut), life: life, end: end, first: make(chan struct{}), look: make(chan struct{}, 1),
+		name: name, log: log, out: make(chan outgoing, maxOut), life: life, end: end, first: make(chan struct{}), look: make(chan struct{}, 1), asking: make(chan struct{}, 1),
 		kept: map[*attachment]struct{}{}, listeners: map[chan struct{}]struct{}{},
 		health:   health{trouble: map[string]trouble{}, lacking: map[string]int{}},
 		refusals: refusals{creations: map[string]time.Time{}, said: map[string]bool{}, waiting: map[*waiter]struct{}{}},

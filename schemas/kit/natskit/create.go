@@ -28,14 +28,14 @@ var creating = make(chan struct{}, 1)
 // without a bound when it can reserve no more. Therefore a stream gets its share of the
 // room that there is for all. A client can't ask how much that is: the first stream asks for
 // the room of all, and the others get the share that it got.
-func create(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
+func create(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig, partitions int) (jetstream.Stream, error) {
 	select {
 	case creating <- struct{}{}:
 		defer func() { <-creating }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	missing := Layout{Memory: cfg.Storage == jetstream.MemoryStorage, Replicas: cfg.Replicas}.Everything().Configs()
+	missing := Layout{Memory: cfg.Storage == jetstream.MemoryStorage, Replicas: cfg.Replicas, Partitions: partitions}.Everything().Configs()
 	stream, err := createFor(ctx, js, cfg, missing, shares)
 	if !lacksRoom(err) {
 		return stream, err

@@ -3,7 +3,6 @@ package natskit
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/unloop/unloop/schemas/kit/metric"
+	"github.com/unloop/unloop/schemas/kit/partition"
 	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
@@ -31,6 +31,7 @@ type Fill struct {
 	bytes, messages *prometheus.GaugeVec
 	replicas        *prometheus.GaugeVec
 	behind, silent  *prometheus.GaugeVec
+	partitions      *prometheus.GaugeVec
 	full            map[string]bool
 }
 
@@ -39,12 +40,13 @@ type Fill struct {
 func NewFill(conn *Conn, layout Layout, log *slog.Logger, reg prometheus.Registerer) *Fill {
 	return &Fill{
 		conn: conn, layout: layout, log: log, full: map[string]bool{},
-		part:     metric.Gauges(reg, "unloop_bucket_fill", "Used share of a bucket's size, or of its number of records if that has a limit. From 0.95 on, old records may be dropped or new ones refused.", "bucket"),
-		bytes:    metric.Gauges(reg, "unloop_stream_bytes", "Size of a stream.", "stream"),
-		messages: metric.Gauges(reg, "unloop_stream_messages", "Messages in a stream, or records in a bucket.", "stream"),
-		replicas: metric.Gauges(reg, "unloop_stream_replicas", "Replicas of a stream by state: asked (--replicas), configured, or current (up to date).", "stream", "state"),
-		behind:   metric.Gauges(reg, "unloop_region_behind", "Records of another region that a stream has yet to copy, as far as is known.", "stream", "region"),
-		silent:   metric.Gauges(reg, "unloop_region_silent_seconds", "Time since another region, from which a stream is copied, was heard of; since the stream was created if never.", "stream", "region"),
+		part:       metric.Gauges(reg, "unloop_bucket_fill", "Used share of a bucket's size, or of its number of records if that has a limit. From 0.95 on, old records may be dropped or new ones refused.", "bucket"),
+		bytes:      metric.Gauges(reg, "unloop_stream_bytes", "Size of a stream.", "stream"),
+		messages:   metric.Gauges(reg, "unloop_stream_messages", "Messages in a stream, or records in a bucket.", "stream"),
+		replicas:   metric.Gauges(reg, "unloop_stream_replicas", "Replicas of a stream by state: asked (--replicas), configured, or current (up to date).", "stream", "state"),
+		behind:     metric.Gauges(reg, "unloop_region_behind", "Records of another region that a stream has yet to copy, as far as is known.", "stream", "region"),
+		silent:     metric.Gauges(reg, "unloop_region_silent_seconds", "Time since another region, from which a stream is copied, was heard of; since the stream was created if never.", "stream", "region"),
+		partitions: metric.Gauges(reg, "unloop_partitions", "Streams of each bucket of state by state: configured, or left from before a growth (0 when it has ended).", "state"),
 	}
 }
 
@@ -59,12 +61,18 @@ func (f *Fill) look(ctx context.Context) {
 	if !f.conn.Up() {
 		return
 	}
+	scheme, _ := f.conn.Partitions()
+	f.partitions.WithLabelValues("configured").Set(float64(scheme.Count))
+	f.partitions.WithLabelValues("left").Set(0)
+	if scheme.Phase != partition.Settled {
+		f.partitions.WithLabelValues("left").Set(float64(scheme.Before))
+	}
 	ctx, cancel := context.WithTimeout(ctx, fillInterval/2)
 	defer cancel()
-	ours := f.layout.Everything().Streams()
+	ours := f.layout.Everything()
 	// What was not listed because of an outage is reported elsewhere.
 	for info := range f.conn.JetStream().ListStreams(ctx).Info() {
-		if slices.Contains(ours, info.Config.Name) {
+		if ours.needs(info.Config.Name) {
 			f.measure(info)
 		}
 	}

@@ -77,7 +77,7 @@ func (h *health) looked(err error, probed []string) {
 	defer h.mu.Unlock()
 	h.streams = err
 	for stream, t := range h.trouble {
-		if !slices.Contains(probed, stream) && time.Since(t.at) > troubleFor {
+		if !slices.Contains(probed, baseStream(stream)) && time.Since(t.at) > troubleFor {
 			delete(h.trouble, stream)
 		}
 	}
@@ -207,7 +207,11 @@ type looked struct {
 // streams creates the missing streams. It announces streams that were created again, by
 // any process: consumers of the old ones get nothing any more.
 func (t *tending) streams(ctx context.Context) error {
-	all := t.layout.Configs()
+	layout, err := t.c.spread(ctx, t.layout)
+	if err != nil {
+		return err
+	}
+	all := layout.Configs()
 	found := make([]looked, len(all))
 	var looking sync.WaitGroup
 	for i, cfg := range all {
@@ -293,8 +297,8 @@ func (c *Conn) Lacking() map[string]int {
 func (t *tending) probe(ctx context.Context, probed []string) {
 	t.c.health.mu.Lock()
 	var streams []string
-	for _, name := range probed {
-		if _, bad := t.c.health.trouble[name]; bad {
+	for name := range t.c.health.trouble {
+		if slices.Contains(probed, baseStream(name)) {
 			streams = append(streams, name)
 		}
 	}

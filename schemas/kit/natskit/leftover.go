@@ -19,7 +19,7 @@ func Leftover(ctx context.Context, js jetstream.JetStream) ([]*jetstream.StreamI
 	list := js.ListStreams(ctx)
 	for info := range list.Info() {
 		name := strings.TrimPrefix(info.Config.Name, BucketStream(""))
-		if strings.HasPrefix(name, schemas.StreamPrefix) && info.State.Msgs > 0 && !slices.Contains(known, info.Config.Name) {
+		if strings.HasPrefix(name, schemas.StreamPrefix) && info.State.Msgs > 0 && !slices.Contains(known, baseStream(info.Config.Name)) {
 			left = append(left, info)
 		}
 	}

@@ -29,7 +29,7 @@ func (p Prepared) Raised() bool { return !p.Created && p.Replicas > p.Before }
 // until the replicas have what the stream has.
 func Prepare(ctx context.Context, js jetstream.JetStream, layout Layout) (done []Prepared, err error) {
 	for _, cfg := range layout.Configs() {
-		p, err := prepare(ctx, js, cfg)
+		p, err := prepare(ctx, js, cfg, layout.Partitions)
 		if err != nil {
 			return done, err
 		}
@@ -43,9 +43,9 @@ func Prepare(ctx context.Context, js jetstream.JetStream, layout Layout) (done [
 	return done, nil
 }
 
-func prepare(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) (Prepared, error) {
+func prepare(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig, partitions int) (Prepared, error) {
 	_, before := js.Stream(ctx, cfg.Name)
-	info, err := ensure(ctx, js, cfg)
+	info, err := ensure(ctx, js, cfg, partitions)
 	if err != nil {
 		return Prepared{}, err
 	}

@@ -2,9 +2,14 @@ package natskit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/schemas/kit/partition"
 )
 
 const (
@@ -17,8 +22,8 @@ const (
 	leastGrant = 4 << 10
 )
 
-// Room says whether a bucket that refuses new records has room for another key. From
-// FullFrom on there is none: the rest is for the records that are there, which grow. Make
+// Room says whether a bucket that refuses new records has room for another key: the fullest
+// of its partitions. From FullFrom on there is none: the rest is for the records that are there, which grow. Make
 // it with NewRoom.
 type Room struct {
 	conn   *Conn
@@ -96,18 +101,36 @@ func (r *Room) lookIf(needed bool) {
 func (r *Room) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, roomKnown)
 	defer cancel()
-	stream, err := r.conn.JetStream().Stream(ctx, BucketStream(r.bucket))
+	scheme, _ := r.conn.Partitions()
+	var parts []*jetstream.StreamInfo
+	var fault error
+	for _, name := range partition.Names(r.bucket, scheme.Count) {
+		stream, err := r.conn.JetStream().Stream(ctx, BucketStream(name))
+		if fault = errors.Join(fault, err); err == nil {
+			parts = append(parts, stream.CachedInfo())
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.looked, r.looking, r.full, r.granted = time.Now(), false, false, -1
-	if err != nil {
+	if fault != nil {
 		return
 	}
-	info := stream.CachedInfo()
-	r.full = Fullness(info) >= FullFrom
-	if most := info.Config.MaxBytes; most > 0 {
-		left := max(int64(FullFrom*float64(most))-int64(info.State.Bytes)-r.taken, 0)
-		r.granted = min(left, max(left/grantShare, leastGrant))
-		r.low, r.taken = r.granted/2, 0
+	for _, info := range parts {
+		r.full = r.full || Fullness(info) >= FullFrom
+		if left, bound := r.left(info); bound && (r.granted < 0 || left < r.granted) {
+			r.granted = left
+		}
 	}
+	r.low, r.taken = r.granted/2, 0
+}
+
+// left returns the room that a stream grants to new records, if it has a bound.
+func (r *Room) left(info *jetstream.StreamInfo) (bytes int64, bound bool) {
+	most := info.Config.MaxBytes
+	if most <= 0 {
+		return 0, false
+	}
+	left := max(int64(FullFrom*float64(most))-int64(info.State.Bytes)-r.taken, 0)
+	return min(left, max(left/grantShare, leastGrant)), true
 }

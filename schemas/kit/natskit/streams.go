@@ -15,6 +15,7 @@ import (
 
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/event"
+	"github.com/unloop/unloop/schemas/kit/partition"
 )
 
 // Layout says how missing streams and buckets are created. Existing ones are left as
@@ -24,6 +25,8 @@ type Layout struct {
 	Memory bool
 	// Replicas of each stream; 0 means 1.
 	Replicas int
+	// Partitions of each bucket that is spread; 0 means 1. Package partition explains them.
+	Partitions int
 	// Region is the cluster's place among those of several regions.
 	Region Region
 	// needed and others are the streams of Of; nil for all of the contract.
@@ -38,10 +41,26 @@ func (l Layout) Of(needed []string, others ...string) Layout {
 }
 
 // needs reports whether a stream must be there.
-func (l Layout) needs(name string) bool { return l.needed == nil || slices.Contains(l.needed, name) }
+func (l Layout) needs(name string) bool {
+	return l.needed == nil || slices.Contains(l.needed, baseStream(name))
+}
+
+// lists reports whether a layout with only some streams has a stream.
+func (l Layout) lists(name string) bool {
+	return l.needs(name) || slices.Contains(l.others, baseStream(name))
+}
 
 // BucketStream returns the name of the stream behind a bucket.
 func BucketStream(bucket string) string { return "KV_" + bucket }
+
+// baseStream returns the name of the stream of which another one is a partition, or the name
+// itself.
+func baseStream(name string) string {
+	if bucket, ok := strings.CutPrefix(name, BucketStream("")); ok {
+		return BucketStream(partition.Base(bucket))
+	}
+	return name
+}
 
 // Bounds of the event stream.
 const (
@@ -96,6 +115,10 @@ func (c *Conn) EnsureStreams(ctx context.Context, layout Layout) error {
 
 // ensureAll ensures all streams; the error is of the first that is needed.
 func (c *Conn) ensureAll(ctx context.Context, layout Layout) error {
+	layout, err := c.spread(ctx, layout)
+	if err != nil {
+		return err
+	}
 	for _, cfg := range layout.Configs() {
 		_, err := c.Ensure(ctx, cfg)
 		if err != nil && layout.needs(cfg.Name) {
@@ -115,17 +138,18 @@ func (c *Conn) Ensure(ctx context.Context, cfg jetstream.StreamConfig) (info *je
 				return refused
 			}
 		}
-		info, err = ensure(ctx, c.JetStream(), cfg)
+		s, _ := c.Partitions()
+		info, err = ensure(ctx, c.JetStream(), cfg, s.Count)
 		return err
 	}, c.API("STREAM.INFO."+cfg.Name), c.API("STREAM.CREATE."+cfg.Name), c.API("STREAM.UPDATE."+cfg.Name))
 	return info, err
 }
 
-// ensure creates a stream if it is missing, and returns it.
-func ensure(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
+// ensure creates a stream if it is missing, beside others with so many partitions, and returns it.
+func ensure(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig, partitions int) (*jetstream.StreamInfo, error) {
 	stream, err := js.Stream(ctx, cfg.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		stream, err = create(ctx, js, cfg)
+		stream, err = create(ctx, js, cfg, partitions)
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 			stream, err = js.Stream(ctx, cfg.Name)
 		}
@@ -187,20 +211,42 @@ func (l Layout) Streams() []string {
 // Everything returns the layout of all streams that any service creates.
 func (l Layout) Everything() Layout {
 	l.needed, l.others = nil, nil
-	return l.Of(append(l.Streams(), BucketStream(schemas.BucketVectors)))
+	return l.Of(append(Layout{}.Streams(), VectorsStream))
 }
 
 // Configs returns the configurations of the layout's streams.
 func (l Layout) Configs() []jetstream.StreamConfig {
-	all := marked(l.Region.placed(l.contract()))
-	if l.needed == nil {
-		return all
+	all := l.Region.placed(l.contract())
+	if l.needed != nil {
+		all = slices.DeleteFunc(append(all, l.Vectors()), func(cfg jetstream.StreamConfig) bool { return !l.lists(cfg.Name) })
 	}
-	all = append(all, marked([]jetstream.StreamConfig{l.Vectors()})...)
-	return slices.DeleteFunc(all, func(cfg jetstream.StreamConfig) bool {
-		return !slices.Contains(l.needed, cfg.Name) && !slices.Contains(l.others, cfg.Name)
-	})
+	var spread []jetstream.StreamConfig
+	for _, cfg := range marked(all) {
+		spread = append(spread, l.partitions(cfg)...)
+	}
+	return spread
 }
+
+// partitions returns the streams that a bucket's stream is spread over.
+func (l Layout) partitions(cfg jetstream.StreamConfig) []jetstream.StreamConfig {
+	bucket, ok := strings.CutPrefix(cfg.Name, BucketStream(""))
+	if !ok || !partition.Spread(bucket) || l.Partitions <= 1 {
+		return []jetstream.StreamConfig{cfg}
+	}
+	var all []jetstream.StreamConfig
+	for _, name := range partition.Names(bucket, l.Partitions) {
+		part := cfg
+		part.Name, part.Subjects = BucketStream(name), []string{"$KV." + name + ".>"}
+		if name == partition.Truth {
+			part.Metadata = partition.Scheme{Count: l.Partitions}.Metadata(cfg.Metadata)
+		}
+		all = append(all, part)
+	}
+	return all
+}
+
+// VectorsStream is the stream of the bucket of vectors, which only some systems have.
+const VectorsStream = "KV_" + schemas.BucketVectors
 
 // vectorsMaxBytes bounds the bucket of vectors.
 const vectorsMaxBytes = 256 << 20

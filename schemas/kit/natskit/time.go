@@ -5,21 +5,22 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/unloop/unloop/schemas"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // ServerTime returns the time of the server that leads the counters' stream, so that all
-// processes ask the same one of several servers. An embedded server has this process's.
+// processes ask the same one of several servers. The answer also has the partitions. An
+// embedded server has this process's.
 func (c *Conn) ServerTime(ctx context.Context) (time.Time, error) {
-	if err := c.Err(); err != nil {
-		return time.Time{}, err
-	}
-	if c.suspect != nil {
+	if c.suspect != nil && c.Err() == nil {
 		return time.Now(), nil
 	}
-	stream, err := c.JetStream().Stream(ctx, BucketStream(schemas.BucketCounters))
+	info, err := c.truth(ctx)
+	if err == nil && info == nil {
+		err = jetstream.ErrStreamNotFound
+	}
 	if err != nil {
 		return time.Time{}, fmt.Errorf("ask NATS for its time: %w", err)
 	}
-	return stream.CachedInfo().TimeStamp, nil
+	return info.TimeStamp, nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/partition"
 )
 
 // Permission is a set of subjects for one purpose.
@@ -108,10 +109,14 @@ const (
 func record(bucket, key string) string { return "$KV." + bucket + "." + key }
 
 // builder collects the permissions of a user.
-type builder struct{ User }
+type builder struct {
+	User
+	// partitions is the number of partitions; 0 means 1.
+	partitions int
+}
 
 func begin(name, does string) *builder {
-	b := &builder{User{Name: name, Does: does}}
+	b := &builder{User: User{Name: name, Does: does}}
 	b.subscribe("read answers", InboxPrefix(name)+".>")
 	return b
 }
@@ -180,8 +185,21 @@ func (b *builder) follow(bucket string, keys ...string) {
 
 // keep allows reading and writing the records of a bucket.
 func (b *builder) keep(bucket string) {
-	b.publish("keep records in "+bucket, record(bucket, ">"))
-	b.api("keep records in "+bucket, "STREAM.INFO."+kv(bucket), "STREAM.MSG.GET."+kv(bucket))
+	for _, name := range partition.Names(bucket, b.partitions) {
+		b.publish("keep records in "+bucket, record(name, ">"))
+		b.api("keep records in "+bucket, "STREAM.INFO."+kv(name), "STREAM.MSG.GET."+kv(name))
+	}
+}
+
+// move allows moving records between partitions; one partition has none to move.
+func (b *builder) move(partitions int) {
+	for _, bucket := range partition.Buckets {
+		for _, name := range partition.Names(bucket, partitions) {
+			if partitions > 1 {
+				b.publish("move records between partitions", record(name, ">"))
+			}
+		}
+	}
 }
 
 // consumer allows pulling from consumers of a stream, and creating them.

@@ -6,7 +6,7 @@ import "github.com/unloop/unloop/schemas"
 // nodes. It publishes what leaves the region, and subscribes to what comes in: the region's
 // and the origin's names are those of their JetStream domains.
 func Link(region, origin string) User {
-	b := &builder{User{Name: "region-" + region, Does: "The servers of the region " + region + ": mirror policies and overrides, and hand over events and the audit."}}
+	b := &builder{User: User{Name: "region-" + region, Does: "The servers of the region " + region + ": mirror policies and overrides, and hand over events and the audit."}}
 	for _, bucket := range schemas.MirroredBuckets {
 		stream := kv(bucket)
 		api := "$JS." + origin + ".API.CONSUMER."

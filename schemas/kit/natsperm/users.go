@@ -1,9 +1,12 @@
 package natsperm
 
 import (
+	"strings"
+
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/finding"
+	"github.com/unloop/unloop/schemas/kit/partition"
 )
 
 // Names of the users.
@@ -17,9 +20,12 @@ const (
 	Monitor     = "monitor"
 )
 
-// Users returns all users of both accounts.
-func Users() []User {
-	return []User{gatewayUser(), detectorUser(), embedworkerUser(), notifierUser(), subscriberUser(), operatorUser(), monitorUser()}
+// Users returns all users of both accounts, for buckets with one partition.
+func Users() []User { return UsersOf(1) }
+
+// UsersOf is Users for buckets with so many partitions (package partition).
+func UsersOf(partitions int) []User {
+	return []User{gatewayUser(), detectorUser(partitions), embedworkerUser(partitions), notifierUser(), subscriberUser(), operatorUser(partitions), monitorUser()}
 }
 
 // Names returns the names of all users.
@@ -32,11 +38,25 @@ func Names() (all []string) {
 
 func kv(bucket string) string { return "KV_" + bucket }
 
-// streams are all streams of Unloop.
+// streams are all streams of Unloop; partitioned returns them with their partitions.
 var streams = []string{
 	schemas.StreamEvents, schemas.StreamDeadLetters, schemas.StreamAudit, kv(schemas.BucketCounters), kv(schemas.BucketBlocks), kv(schemas.BucketIncidents), kv(schemas.BucketTimers),
 	kv(schemas.BucketSessions), kv(schemas.BucketLimits), kv(schemas.BucketBudgets), kv(schemas.BucketPolicies), kv(schemas.BucketOverrides), kv(schemas.BucketSilences),
 	kv(schemas.BucketNotifications), kv(schemas.BucketDeliveries), kv(schemas.BucketVectors),
+}
+
+func partitioned(partitions int) (all []string) {
+	for _, stream := range streams {
+		bucket, isBucket := strings.CutPrefix(stream, kv(""))
+		if !isBucket {
+			all = append(all, stream)
+			continue
+		}
+		for _, name := range partition.Names(bucket, partitions) {
+			all = append(all, kv(name))
+		}
+	}
+	return all
 }
 
 // events are the subjects of the events of loops.
@@ -62,12 +82,13 @@ func gatewayUser() User {
 	return b.User
 }
 
-func detectorUser() User {
+func detectorUser(partitions int) User {
 	b := begin(Detector, "A detector: decides, and keeps counters, sessions, limits, blocks and incidents.")
+	b.partitions = partitions
 	b.subscribe("take checks, outcomes and releases", schemas.SubjectCheck, schemas.SubjectCheck+".*", schemas.SubjectOutcome, schemas.SubjectOutcome+".*", schemas.SubjectRelease)
 	b.subscribe("know the other detectors, and take what they hand over", schemas.SubjectBeat, schemas.SubjectDetectors+".*")
 	b.subscribe("forget what was released, and learn blocks of other detectors", schemas.SubjectForget, record(schemas.BucketBlocks, ">"))
-	b.subscribe("end the loops of circuit breakers that an operator deletes", record(schemas.BucketBudgets, "rule.*.*."+finding.CircuitBreaker+".*"))
+	b.subscribe("end the loops of circuit breakers that an operator deletes", record("*", "rule.*.*."+finding.CircuitBreaker+".*"))
 	b.publish("announce itself, and hand over", schemas.SubjectBeat, schemas.SubjectDetectors+".*")
 	b.publish("announce blocks and releases", schemas.SubjectCooldown, schemas.SubjectForget)
 	b.publish("ask embedding workers", schemas.SubjectSemantic)
@@ -83,7 +104,7 @@ func detectorUser() User {
 	b.api("find loops by their ids", "STREAM.MSG.GET."+kv(schemas.BucketTimers))
 	b.api("remove timers that have expired", "STREAM.MSG.DELETE."+kv(schemas.BucketTimers))
 	b.consumer(kv(schemas.BucketTimers), schemas.DurableResolver, record(schemas.BucketTimers, ">"))
-	for _, stream := range streams {
+	for _, stream := range partitioned(partitions) {
 		b.api("measure streams", "STREAM.INFO."+stream)
 	}
 	b.api("measure streams", "STREAM.LIST")
@@ -93,11 +114,12 @@ func detectorUser() User {
 	return b.User
 }
 
-func embedworkerUser() User {
+func embedworkerUser(partitions int) User {
 	b := begin(Embedworker, "An embedding worker: compares texts, and keeps their vectors.")
+	b.partitions = partitions
 	b.subscribe("take texts", schemas.SubjectSemantic)
 	b.keep(schemas.BucketVectors)
-	b.api("ask for the server's time", "STREAM.INFO."+kv(schemas.BucketCounters))
+	b.api("ask for the server's time and the partitions", "STREAM.INFO."+kv(schemas.BucketCounters))
 	b.micro("unloop-embedworker")
 	b.answer(Detector)
 	b.part()
@@ -147,16 +169,21 @@ func subscriberUser() User {
 	return b.User
 }
 
-func operatorUser() User {
+func operatorUser(partitions int) User {
 	b := begin(Operator, "The command line: policies, blocks, releases, silences; creates, backs up and restores streams.")
 	b.publish("release loops, ask notifiers, ask for the status, explain decisions", schemas.SubjectRelease, schemas.SubjectResend, schemas.SubjectTestSend,
 		schemas.SubjectEnable, schemas.SubjectStatus, schemas.SubjectCheck, schemas.SubjectCheck+".*")
 	b.publish("push policies, and the key that callers are hashed with", record(schemas.BucketPolicies, schemas.KeyBundle), record(schemas.BucketPolicies, schemas.KeyCallerHash))
 	b.publish("set blocks, exemptions and silences", record(schemas.BucketOverrides, ">"), record(schemas.BucketSilences, "*"))
-	b.publish("start what rules count anew", record(schemas.BucketLimits, ">"), record(schemas.BucketBudgets, ">"))
+	for _, bucket := range []string{schemas.BucketLimits, schemas.BucketBudgets} {
+		for _, name := range partition.Names(bucket, partitions) {
+			b.publish("start what rules count anew", record(name, ">"))
+		}
+	}
+	b.move(partitions)
 	b.publish("record what was done", schemas.SubjectAudit+".>")
 	b.subscribe("follow events", events...)
-	for _, stream := range streams {
+	for _, stream := range partitioned(partitions) {
 		for _, call := range []string{"INFO", "CREATE", "UPDATE", "DELETE", "SNAPSHOT", "RESTORE"} {
 			b.api("create, change, back up and restore streams", "STREAM."+call+"."+stream)
 		}

@@ -1,0 +1,4 @@
+package natskit
+
+// Learn takes the scheme of the partitions as it was at a time.
+var Learn = (*Conn).learn

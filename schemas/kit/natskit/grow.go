@@ -1,0 +1,234 @@
+package natskit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/partition"
+	"github.com/unloop/unloop/schemas/kit/pause"
+)
+
+// ErrFewer means that there are more partitions than asked for.
+var ErrFewer = errors.New("partitions cannot become fewer")
+
+const (
+	// movers is how many records are moved at the same time.
+	movers = 32
+	// sweepPause is the pause between two looks for records to move.
+	sweepPause = time.Second
+)
+
+// Growth gives the buckets that are spread more partitions, while services use them. What a
+// process began that died, another Growth to the same number goes on with.
+type Growth struct {
+	JS     jetstream.JetStream
+	Layout Layout
+	// Sealing is how long the first phase lasts; 0 for partition.SealingTime.
+	Sealing time.Duration
+	// Note, if not nil, is told of each phase.
+	Note func(string)
+	// moved has the keys of records that were moved, by bucket.
+	moved map[string]bool
+}
+
+// ReadPartitions returns the scheme of the partitions. known is false if the stream that has it is
+// missing.
+func ReadPartitions(ctx context.Context, js jetstream.JetStream) (s partition.Scheme, known bool, err error) {
+	stream, err := js.Stream(ctx, BucketStream(partition.Truth))
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return partition.Scheme{Count: 1}, false, nil
+	case err != nil:
+		return partition.Scheme{}, false, fmt.Errorf("ask for the partitions: %w", err)
+	}
+	return partition.Parse(stream.CachedInfo().Config.Metadata), true, nil
+}
+
+// Run creates the streams of the layout that are missing, and moves records to the
+// partitions that are new. A layout with no number of partitions keeps theirs.
+func (g *Growth) Run(ctx context.Context) ([]Prepared, error) {
+	s, known, err := ReadPartitions(ctx, g.JS)
+	if err != nil {
+		return nil, err
+	}
+	if g.Layout.Partitions, err = wanted(s, cmp.Or(g.Layout.Partitions, s.Count)); err != nil {
+		return nil, err
+	}
+	done, err := Prepare(ctx, g.JS, g.Layout)
+	if err != nil || !known {
+		return done, err
+	}
+	if s.Count < g.Layout.Partitions {
+		s, err = g.Begin(ctx)
+	}
+	if err == nil && s.Phase == partition.Sealing {
+		g.note(fmt.Sprintf("From %d to %d partitions: services learn of it.", s.Before, s.Count))
+		if err = pause.For(ctx, cmp.Or(g.Sealing, partition.SealingTime)); err == nil {
+			s, err = g.Proceed(ctx, partition.Moving)
+		}
+	}
+	if err == nil && s.Phase == partition.Moving {
+		g.note("Moving records. Some are as they were for half a minute.")
+		if err = g.sweep(ctx, s); err == nil {
+			_, err = g.Proceed(ctx, partition.Settled)
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("move records to %d partitions (nothing is lost; run it again to go on): %w", s.Count, err)
+	}
+	return done, err
+}
+
+// wanted returns the number of partitions that there will be.
+func wanted(s partition.Scheme, count int) (int, error) {
+	if err := partition.Valid(count); err != nil {
+		return 0, err
+	}
+	switch {
+	case count < s.Count:
+		return 0, fmt.Errorf("%w: there are %d, and %d were asked for", ErrFewer, s.Count, count)
+	case count > s.Count && s.Phase != partition.Settled:
+		return 0, fmt.Errorf("the growth from %d to %d partitions has not ended: run this with %d first", s.Before, s.Count, s.Count)
+	}
+	return count, nil
+}
+
+func (g *Growth) note(text string) {
+	if g.Note != nil {
+		g.Note(text)
+	}
+}
+
+// Begin begins the first phase.
+func (g *Growth) Begin(ctx context.Context) (partition.Scheme, error) {
+	g.moved = nil
+	return g.change(ctx, func(s partition.Scheme) partition.Scheme {
+		return partition.Scheme{Count: g.Layout.Partitions, Before: s.Count, Phase: partition.Sealing, Grown: time.Now()}
+	})
+}
+
+// Proceed begins another phase.
+func (g *Growth) Proceed(ctx context.Context, phase partition.Phase) (partition.Scheme, error) {
+	return g.change(ctx, func(s partition.Scheme) partition.Scheme {
+		s.Phase = phase
+		return s
+	})
+}
+
+// change changes the scheme.
+func (g *Growth) change(ctx context.Context, to func(partition.Scheme) partition.Scheme) (partition.Scheme, error) {
+	stream, err := g.JS.Stream(ctx, BucketStream(partition.Truth))
+	if err != nil {
+		return partition.Scheme{}, fmt.Errorf("ask for the partitions: %w", err)
+	}
+	cfg := stream.CachedInfo().Config
+	s := to(partition.Parse(cfg.Metadata))
+	cfg.Metadata = s.Metadata(cfg.Metadata)
+	if _, err := g.JS.UpdateStream(ctx, cfg); err != nil {
+		return s, fmt.Errorf("change the partitions: %w", err)
+	}
+	return s, nil
+}
+
+// sweep moves all records that are at former places, and returns when the leaders of those
+// list none.
+func (g *Growth) sweep(ctx context.Context, s partition.Scheme) error {
+	for {
+		left, err := g.Sweep(ctx, s)
+		if err != nil || left == 0 {
+			return err
+		}
+		if err := pause.For(ctx, sweepPause); err != nil {
+			return err
+		}
+	}
+}
+
+// Sweep moves the records that are at former places, and returns how many records and seals
+// there were.
+func (g *Growth) Sweep(ctx context.Context, s partition.Scheme) (left int, err error) {
+	for _, bucket := range partition.Buckets {
+		if bucket == schemas.BucketVectors { // in parts
+			continue
+		}
+		for _, name := range partition.Names(bucket, s.Before) {
+			keys, err := g.misplaced(ctx, s, bucket, name)
+			if err != nil {
+				return left, err
+			}
+			left += len(keys)
+			if err := g.move(ctx, s, bucket, keys); err != nil {
+				return left, err
+			}
+		}
+	}
+	return left, nil
+}
+
+// misplaced returns the keys that a bucket has and that belong elsewhere.
+func (g *Growth) misplaced(ctx context.Context, s partition.Scheme, bucket, name string) (keys []string, err error) {
+	stream, err := g.JS.Stream(ctx, BucketStream(name))
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for records to move: %w", err)
+	}
+	prefix := "$KV." + name + "."
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(prefix+">"))
+	if err != nil {
+		return nil, fmt.Errorf("look for records to move: %w", err)
+	}
+	for subject := range info.State.Subjects {
+		if key := strings.TrimPrefix(subject, prefix); s.Former(bucket, key) == name {
+			keys = append(keys, key)
+		}
+	}
+	return keys, nil
+}
+
+// move moves the records of keys, but of those that were moved.
+func (g *Growth) move(ctx context.Context, s partition.Scheme, bucket string, keys []string) error {
+	m := partition.Mover{
+		Ask: func(ctx context.Context, msg *nats.Msg) ([]byte, error) {
+			answer, err := g.JS.Conn().RequestMsgWithContext(ctx, msg)
+			if err != nil {
+				return nil, err
+			}
+			return answer.Data, nil
+		},
+		API:    func(call string) string { return APISubject(g.JS, call) },
+		Record: func(bucket, key string) string { return RecordSubject(g.JS, bucket, key) },
+	}
+	slots, faults := make(chan struct{}, movers), make([]error, len(keys))
+	var running sync.WaitGroup
+	for i, key := range keys {
+		if g.moved[bucket+"/"+key] {
+			continue
+		}
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			faults[i] = m.Move(ctx, s, bucket, key)
+		})
+	}
+	running.Wait()
+	if g.moved == nil {
+		g.moved = map[string]bool{}
+	}
+	for i, key := range keys {
+		if faults[i] == nil {
+			g.moved[bucket+"/"+key] = true
+		}
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,187 @@
+package partition
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/textproto"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// movedHeader marks a seal: the record is at another place, or is about to be. Its value is
+// the number of streams of the scheme that the record moves for.
+const movedHeader = "Unloop-Moved"
+
+// maxAttempts bounds how often a move begins again because another process wrote.
+const maxAttempts = 32
+
+// ErrContended means that other processes wrote the record at each attempt to move it.
+var ErrContended = errors.New("record cannot be moved: others write it")
+
+// errConflict means that the key's revision is not the expected one.
+var errConflict = errors.New("wrong last sequence")
+
+// JetStream's error codes (nats-server, server/errors.json).
+const (
+	codeWrongLast         = 10071
+	codeWrongLastConstant = 10164 // the same, with replicas
+	codeNoMessage         = 10037
+)
+
+// Mover moves records.
+type Mover struct {
+	// Ask sends a request and waits for the answer.
+	Ask func(ctx context.Context, msg *nats.Msg) ([]byte, error)
+	// API returns the subject of a call of JetStream's API, and Record that of a record.
+	API    func(call string) string
+	Record func(bucket, key string) string
+}
+
+// stored is the last message of a key; its sequence is 0 if there is none.
+type stored struct {
+	seq    uint64
+	data   []byte
+	ttl    string
+	sealed bool
+}
+
+// Moved reports whether the headers of a stored message, as the server's API has them, are
+// those of a seal.
+func Moved(headers []byte) bool { return bytes.Contains(headers, []byte("\r\n"+movedHeader+":")) }
+
+// Move moves a key's record between two parts of a bucket, unless that is done already.
+// Afterwards no process that keeps to the scheme writes it at the former place.
+func (m Mover) Move(ctx context.Context, s Scheme, bucket, key string) error {
+	from, to := s.Former(bucket, key), s.Place(bucket, key)
+	if from == "" {
+		return nil
+	}
+	mark := nats.Header{movedHeader: {strconv.Itoa(s.Count)}}
+	old, err := stored{}, error(nil)
+	known := s.Phase == Sealing // most keys are new: an attempt says whether this one is
+	for range maxAttempts {
+		if !known {
+			if old, err = m.last(ctx, from, key); err != nil {
+				return fmt.Errorf("read %s in %s: %w", key, from, err)
+			}
+		}
+		known = false
+		done, err := m.attempt(ctx, s, old, from, to, key, mark)
+		if !errors.Is(err, errConflict) && (done || err != nil) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %s", ErrContended, key)
+}
+
+// attempt moves a record as it is at its former place.
+func (m Mover) attempt(ctx context.Context, s Scheme, old stored, from, to, key string, mark nats.Header) (done bool, err error) {
+	switch {
+	case old.sealed && len(old.data) == 0:
+		return true, nil
+	case len(old.data) == 0: // there is none, or it was deleted
+		if s.Phase == Sealing {
+			_, err = m.put(ctx, from, key, nil, old.seq, seconds(sealed), mark)
+		}
+		return true, err
+	case !old.sealed:
+		if old.seq, err = m.put(ctx, from, key, old.data, old.seq, old.ttl, mark); err != nil {
+			return false, err
+		}
+	}
+	// It outlives the seal: its time begins later. It may exist: then a move was not finished.
+	if _, err = m.put(ctx, to, key, old.data, 0, old.ttl, nil); err != nil && !errors.Is(err, errConflict) {
+		return false, err
+	}
+	_, err = m.put(ctx, from, key, nil, old.seq, seconds(sealed), mark)
+	return true, err
+}
+
+func seconds(d time.Duration) string { return strconv.Itoa(int(d/time.Second)) + "s" }
+
+// put writes a message if the key's last one still has the sequence.
+func (m Mover) put(ctx context.Context, bucket, key string, data []byte, seq uint64, ttl string, mark nats.Header) (uint64, error) {
+	msg := &nats.Msg{Subject: m.Record(bucket, key), Data: data, Header: nats.Header{jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(seq, 10)}}}
+	for name, value := range mark {
+		msg.Header[name] = value
+	}
+	if ttl != "" {
+		msg.Header[jetstream.MsgTTLHeader] = []string{ttl}
+	}
+	answer, err := m.Ask(ctx, msg)
+	if err != nil {
+		return 0, fmt.Errorf("write %s to %s: %w", key, bucket, err)
+	}
+	a, err := read(answer)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("write %s to %s: %w", key, bucket, err)
+	case a.Error == nil && a.Seq > 0:
+		return a.Seq, nil
+	case a.Error != nil && (a.Error.ErrorCode == codeWrongLast || a.Error.ErrorCode == codeWrongLastConstant):
+		return 0, errConflict
+	case a.Error != nil:
+		return 0, fmt.Errorf("write %s to %s: %w", key, bucket, a.Error)
+	default:
+		return 0, fmt.Errorf("write %s to %s: answer without a sequence", key, bucket)
+	}
+}
+
+// last returns the last message of a key, as the stream's leader has it.
+func (m Mover) last(ctx context.Context, bucket, key string) (stored, error) {
+	ask, err := json.Marshal(map[string]string{"last_by_subj": "$KV." + bucket + "." + key})
+	if err != nil {
+		return stored{}, err
+	}
+	answer, err := m.Ask(ctx, &nats.Msg{Subject: m.API("STREAM.MSG.GET.KV_" + bucket), Data: ask})
+	if err != nil {
+		return stored{}, err
+	}
+	a, err := read(answer)
+	switch {
+	case err != nil:
+		return stored{}, err
+	case a.Error != nil && a.Error.ErrorCode == codeNoMessage:
+		return stored{}, nil
+	case a.Error != nil:
+		return stored{}, a.Error
+	case a.Message == nil:
+		return stored{}, errors.New("no message in the answer")
+	}
+	return stored{a.Message.Seq, a.Message.Data, header(a.Message.Headers, jetstream.MsgTTLHeader), Moved(a.Message.Headers)}, nil
+}
+
+// answer is the common part of JetStream's answers to writes and reads.
+type answer struct {
+	Error   *jetstream.APIError `json:"error"`
+	Seq     uint64              `json:"seq"`
+	Message *struct {
+		Seq     uint64 `json:"seq"`
+		Data    []byte `json:"data"`
+		Headers []byte `json:"hdrs"`
+	} `json:"message"`
+}
+
+func read(data []byte) (a answer, err error) {
+	if err := json.Unmarshal(data, &a); err != nil {
+		return a, fmt.Errorf("unreadable answer: %w", err)
+	}
+	return a, nil
+}
+
+// header returns a header of a stored message.
+func header(stored []byte, name string) string {
+	_, lines, _ := bytes.Cut(stored, []byte("\r\n")) // behind the version
+	all, err := textproto.NewReader(bufio.NewReader(bytes.NewReader(lines))).ReadMIMEHeader()
+	if err != nil {
+		return "" // it was not written by Unloop
+	}
+	return all.Get(name)
+}

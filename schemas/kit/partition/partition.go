@@ -1,0 +1,244 @@
+// Package partition spreads buckets of state over several streams, whose leaders NATS
+// spreads over its servers: one stream has one leader, and that is what ends the growth of
+// a cluster.
+//
+// # Places
+//
+// A bucket that is spread has Count streams. The first has the bucket's own name, further
+// ones add a number: LOOP_COUNTERS, LOOP_COUNTERS_1, LOOP_COUNTERS_2. The place of a record is a hash of its key
+// alone, which nobody can be wrong about. The keys of counters and sessions are hashes of
+// callers, so each caller's records are in places of their own. A rule may count several
+// callers together: its record has one place for all of them.
+//
+// Count is a power of two. It is stored in the metadata of one stream, that of the counters,
+// together with the state of its growth (Scheme). With one stream, all names are those of
+// buckets that are not spread, and nothing is asked or read in addition.
+//
+// # Growth
+//
+// When Count grows, some records have another place than before. Processes learn of it at
+// different moments, and no record may be counted in two places. So a record moves in three
+// writes, each a compare-and-set (Move):
+//
+//  1. The record at the former place is sealed: it is written again with a header that
+//     says that it moves.
+//  2. The record is created at the new place.
+//  3. The seal is emptied.
+//
+// A process that still writes at the former place fails at the seal, asks for the scheme and
+// goes to the new place. Only one creation succeeds. No step is applied at the new place before the seal is
+// empty, so that nobody can create the record there again from an old copy; whoever finds a
+// seal with a record in it finishes the move. If a process dies between two writes, another continues.
+//
+// A growth has two phases:
+//
+//   - Sealing: some processes may not know of it. A key without a record is sealed, too,
+//     before it is created at its new place.
+//   - Moving: all processes know. Nobody creates a record at a former place any more, so
+//     such a key needs no seal. What nobody touches is moved by the command that grows.
+//     The growth ends when the leaders of the former places list nothing that belongs
+//     elsewhere.
+//
+// Why do all know? Nobody writes with a scheme that was asked for longer than Lease ago, and sealing
+// lasts longer than that. Seals last longer than the sealing needs.
+//
+// Records in several parts (histories of texts) are not sealed, because seals would have to
+// outlive each part. A process that finds none at the new place takes over the record from the former one,
+// for as long as Inherited after the growth. Two processes may then for a moment both keep
+// a history, of which one text is lost.
+//
+// The package knows keys and streams. It does not know what records mean, and takes the
+// scheme as it is given.
+package partition
+
+import (
+	"fmt"
+	"hash/crc32"
+	"maps"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/unloop/unloop/schemas"
+)
+
+const (
+	// Most is the largest number of streams of a bucket.
+	Most = 32
+	// Lease is how long a scheme may be relied on after it was asked for.
+	Lease = 5 * time.Second
+	// SealingTime is how long the first phase of a growth lasts: the lease of a scheme from
+	// before, and 15 s for a server that does not know yet that it leads no more, for writes under way and
+	// for rates of clocks.
+	SealingTime = Lease + 15*time.Second
+	// sealed is how long the seal of a key without a record lasts.
+	sealed = SealingTime + 10*time.Second
+	// Inherited is how long after a growth records in parts are taken over from their former
+	// places.
+	Inherited = 24 * time.Hour
+)
+
+// Buckets are the buckets that are spread: those with writes for each check.
+var Buckets = []string{schemas.BucketCounters, schemas.BucketSessions, schemas.BucketLimits, schemas.BucketBudgets, schemas.BucketVectors}
+
+// Truth is the bucket whose stream has the scheme in its metadata.
+const Truth = schemas.BucketCounters
+
+// Spread reports whether a bucket is spread.
+func Spread(bucket string) bool { return slices.Contains(Buckets, bucket) }
+
+// Phase is the phase of a growth.
+type Phase string
+
+// The phases of a growth; Settled for none.
+const (
+	Settled Phase = ""
+	Sealing Phase = "sealing"
+	Moving  Phase = "moving"
+)
+
+// Scheme says where records are.
+type Scheme struct {
+	// Count is the number of streams of each bucket; 0 means 1.
+	Count int
+	// Before is what Count was before it grew last; 0 if it never did.
+	Before int
+	// Phase is the phase of that growth.
+	Phase Phase
+	// Grown is when it began.
+	Grown time.Time
+}
+
+// Valid returns an error if a number of streams is not possible.
+func Valid(count int) error {
+	if count < 1 || count > Most || bits.OnesCount(uint(count)) != 1 {
+		return fmt.Errorf("%d partitions: it must be 1, 2, 4, 8, 16 or %d", count, Most)
+	}
+	return nil
+}
+
+// Keys of the metadata of the stream that has the scheme.
+const (
+	keyCount  = "unloop.partitions"
+	keyBefore = "unloop.partitions.before"
+	keyPhase  = "unloop.partitions.phase"
+	keyGrown  = "unloop.partitions.grown"
+)
+
+// Parse reads the scheme in a stream's metadata. What is not valid is that of one stream.
+func Parse(metadata map[string]string) Scheme {
+	count, _ := strconv.Atoi(metadata[keyCount]) // 0 is not valid
+	if Valid(count) != nil {
+		return Scheme{Count: 1}
+	}
+	s := Scheme{Count: count, Phase: Phase(metadata[keyPhase])}
+	if before, _ := strconv.Atoi(metadata[keyBefore]); Valid(before) == nil && before < count {
+		s.Before = before
+	}
+	s.Grown, _ = time.Parse(time.RFC3339, metadata[keyGrown]) // long ago, if it is not valid
+	if s.Before == 0 {
+		s.Phase = Settled
+	}
+	return s
+}
+
+// Metadata returns a stream's metadata with the scheme.
+func (s Scheme) Metadata(of map[string]string) map[string]string {
+	out := maps.Clone(of)
+	if out == nil {
+		out = map[string]string{}
+	}
+	out[keyCount] = strconv.Itoa(max(s.Count, 1))
+	if s.Before > 0 {
+		out[keyBefore], out[keyPhase], out[keyGrown] = strconv.Itoa(s.Before), string(s.Phase), s.Grown.UTC().Format(time.RFC3339)
+	}
+	return out
+}
+
+// After reports whether a scheme follows another one.
+func (s Scheme) After(o Scheme) bool {
+	if s.Count != o.Count {
+		return s.Count > o.Count
+	}
+	return slices.Index(phases, s.Phase) > slices.Index(phases, o.Phase)
+}
+
+var phases = []Phase{Sealing, Moving, Settled}
+
+// Place returns the bucket that has a key of a bucket that is spread.
+func (s Scheme) Place(bucket, key string) string { return place(bucket, key, s.Count) }
+
+// Former returns the bucket that may still have a record of the key; "" for none.
+func (s Scheme) Former(bucket, key string) string {
+	if s.Phase == Settled {
+		return ""
+	}
+	return s.former(bucket, key)
+}
+
+// Inherits returns the bucket that may still have the parts of a record; "" for none.
+func (s Scheme) Inherits(bucket, key string, now time.Time) string {
+	if s.Phase == Settled && now.Sub(s.Grown) > Inherited {
+		return ""
+	}
+	return s.former(bucket, key)
+}
+
+func (s Scheme) former(bucket, key string) string {
+	if s.Before == 0 {
+		return ""
+	}
+	if before := place(bucket, key, s.Before); before != s.Place(bucket, key) {
+		return before
+	}
+	return ""
+}
+
+func place(bucket, key string, count int) string {
+	if count <= 1 || Pinned(key) {
+		return bucket
+	}
+	return Name(bucket, int(crc32.ChecksumIEEE([]byte(key))%uint32(count))) //nolint:gosec // at most Most
+}
+
+// Pinned reports whether a key stays in the bucket of its name: what gateways remember of
+// answers, and probes.
+func Pinned(key string) bool {
+	kind, _, _ := strings.Cut(key, ".")
+	return slices.Contains(pinned, kind)
+}
+
+var pinned = []string{"answer", "calls", "asker", "settled", "probe"}
+
+// Name returns the name of one of a bucket's parts, from 0.
+func Name(bucket string, part int) string {
+	if part == 0 {
+		return bucket
+	}
+	return bucket + "_" + strconv.Itoa(part)
+}
+
+// Names returns the names of a bucket's parts. One that is not spread has itself alone.
+func Names(bucket string, count int) []string {
+	names := []string{bucket}
+	if Spread(bucket) {
+		for part := 1; part < count; part++ {
+			names = append(names, Name(bucket, part))
+		}
+	}
+	return names
+}
+
+// Base returns the bucket that a name is a part of, or the name itself.
+func Base(name string) string {
+	for _, bucket := range Buckets {
+		if rest, ok := strings.CutPrefix(name, bucket+"_"); ok {
+			if part, err := strconv.Atoi(rest); err == nil && 0 < part && part < Most {
+				return bucket
+			}
+		}
+	}
+	return name
+}
