@@ -4,7 +4,8 @@
 // passed without a decision, the time from the end of the fault until a loop was
 // stopped again, and the loops without an event. It kills processes while many callers
 // send exactly as often as they may: none may be stopped. It sends bursts of loops while
-// the machine is busy with something else: hardly more may pass than the policy lets through. Finally it replaces each part of a
+// the machine is busy with something else: hardly more may pass than the policy lets through. It gives the
+// buckets of state more partitions while loops run: exactly as many requests of each may pass as before. Finally it replaces each part of a
 // cluster by another process, optionally of another version, and checks that clients notice
 // nothing.
 //
@@ -84,8 +85,8 @@ type options struct {
 	binary, previous string
 	rounds, edges    int
 	soak, hold       time.Duration
-	// rollOnly, attackOnly and busyOnly leave out the rest.
-	rollOnly, attackOnly, busyOnly bool
+	// rollOnly, attackOnly, busyOnly and growOnly leave out the rest.
+	rollOnly, attackOnly, busyOnly, growOnly bool
 }
 
 func parse(args []string) (o options, err error) {
@@ -98,6 +99,7 @@ func parse(args []string) (o options, err error) {
 	flags.BoolVar(&o.rollOnly, "rolling", false, "only replace each part by another process of it")
 	flags.BoolVar(&o.attackOnly, "attacks", false, "only attack the gateways as a hostile caller would")
 	flags.BoolVar(&o.busyOnly, "busy", false, "only send bursts of loops on a busy machine")
+	flags.BoolVar(&o.growOnly, "growing", false, "only give the buckets of state more partitions")
 	flags.StringVar(&o.previous, "previous", "", "the unloop binary of another version: only replace each part of it by this version, and go back")
 	return o, flags.Parse(args)
 }
@@ -118,6 +120,8 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return with(ctx, o.binary, dir, 1, checkTimeout, func(c *cluster) error { return c.soak(ctx, o.soak, out) })
 	case o.rollOnly || o.previous != "":
 		return o.rolling(ctx, dir, out)
+	case o.growOnly:
+		return o.growing(ctx, dir, out)
 	case o.attackOnly:
 		return o.faults(ctx, dir, out, group{1, attacks})
 	}
@@ -126,7 +130,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return busy
 	}
 	edges := with(ctx, o.binary, filepath.Join(dir, "edges"), 1, checkTimeout, func(c *cluster) error { return c.edges(ctx, o.edges, out) })
-	return errors.Join(busy, edges, o.faults(ctx, dir, out, group{1, slices.Concat(faults, attacks)}, group{3, leaderFaults}), o.rolling(ctx, dir, out))
+	return errors.Join(busy, edges, o.faults(ctx, dir, out, group{1, slices.Concat(faults, attacks)}, group{3, leaderFaults}), o.growing(ctx, dir, out), o.rolling(ctx, dir, out))
 }
 
 // group are faults of a cluster with a number of NATS servers.

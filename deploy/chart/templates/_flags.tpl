@@ -16,6 +16,9 @@
 {{/* The flags of connections to NATS: root, service. */}}
 {{- define "unloop.args.nats" -}}
 {{- $nats := .root.Values.nats -}}
+{{- if and (gt (int $nats.partitions) 1) (not $nats.init.enabled) }}
+{{- fail "nats.partitions: the job makes them; set nats.init.enabled, or run `unloop nats init --partitions` yourself and leave the value at 1" }}
+{{- end }}
 - --replicas={{ $nats.replicas }}
 - --nats={{ join "," $nats.urls }}
 {{- with $nats.domain }}

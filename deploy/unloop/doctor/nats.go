@@ -75,10 +75,7 @@ func (e *examination) checkStreams(ctx context.Context) (all []Finding) {
 	var there []*jetstream.StreamInfo
 	var bytes, bound uint64
 	replicas := map[int]bool{}
-	scheme := partition.Scheme{Count: 1}
-	if truth := infos[natskit.BucketStream(partition.Truth)]; truth != nil {
-		scheme = partition.Parse(truth.Config.Metadata)
-	}
+	scheme := schemeOf(infos)
 	all = append(all, partitionFindings(scheme, infos)...)
 	names := streams(scheme.Count)
 	for _, name := range names {
@@ -106,7 +103,15 @@ func (e *examination) checkStreams(ctx context.Context) (all []Finding) {
 	if len(all) == 0 {
 		all = append(all, Finding{"streams", OK, fmt.Sprintf("all %d are there, %s%s, %d KiB of %d MiB", len(names), copies(replicas), spread(scheme), bytes>>10, bound>>20), ""})
 	}
-	return all
+	return append(all, linked...)
+}
+
+// schemeOf returns the scheme of the partitions, which one of the streams has.
+func schemeOf(infos map[string]*jetstream.StreamInfo) partition.Scheme {
+	if truth := infos[natskit.BucketStream(partition.Truth)]; truth != nil {
+		return partition.Parse(truth.Config.Metadata)
+	}
+	return partition.Scheme{Count: 1}
 }
 
 // spread says how many partitions there are, if there is more than one.
@@ -139,7 +144,7 @@ func partitionFindings(s partition.Scheme, infos map[string]*jetstream.StreamInf
 			"the stream was made again, or restored from before a growth: run unloop nats init with --partitions as it was",
 		})
 	}
-	return append(all, linked...)
+	return all
 }
 
 // regionFindings returns a finding for each other region that streams are copied from.

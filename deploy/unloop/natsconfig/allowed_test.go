@@ -30,6 +30,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natsperm"
 	"github.com/unloop/unloop/schemas/kit/operator"
+	"github.com/unloop/unloop/schemas/kit/partition"
 	"github.com/unloop/unloop/schemas/kit/service"
 	"github.com/unloop/unloop/schemas/kit/silences"
 	"github.com/unloop/unloop/schemas/match"
@@ -329,6 +330,42 @@ func TestEveryServiceWorksWithItsOwnUser(t *testing.T) {
 	}
 }
 
+// Partitions grow while the services work, and the server refuses nobody anything.
+func TestPartitionsGrowUnderTheirUsers(t *testing.T) {
+	t.Parallel()
+	in := install(t, 1, func(c *natsconfig.Config) { c.Partitions = 4 })
+	in.prepare(1)
+	u := in.start()
+	growth := natskit.Growth{JS: in.jetstream(natsperm.Operator), Layout: natskit.Layout{Partitions: 4}.Everything()}
+	if _, err := natskit.Prepare(t.Context(), growth.JS, growth.Layout); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := growth.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	u.await("the detector knows", func() bool {
+		scheme, _ := u.conns[natsperm.Detector].Partitions()
+		return scheme.Phase == partition.Sealing
+	})
+	u.work()
+	scheme, err := growth.Proceed(t.Context(), partition.Moving)
+	if err == nil {
+		_, err = growth.Sweep(t.Context(), scheme)
+	}
+	if err == nil {
+		_, err = growth.Proceed(t.Context(), partition.Settled)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, conn := range u.conns {
+		u.await(name+" is ready", func() bool { return conn.Ready() == nil })
+	}
+	if refused := u.refused(); len(refused) > 0 {
+		t.Errorf("refused:\n%s", strings.Join(refused, "\n"))
+	}
+}
+
 // recipe returns the line of docs/nats.md that begins so.
 func recipe(t *testing.T, begins string) string {
 	t.Helper()
@@ -345,7 +382,7 @@ func recipe(t *testing.T, begins string) string {
 func TestServicesAtALeafNodeUseTheDomain(t *testing.T) {
 	t.Parallel()
 	ports := freePorts(t, 2)
-	hub := install(t, 1, func(c *natsconfig.Config) { c.Domain, c.TLS = "hub", natsconfig.TLS{} },
+	hub := install(t, 1, func(c *natsconfig.Config) { c.Domain, c.TLS, c.Partitions = "hub", natsconfig.TLS{}, 4 },
 		"LEAF_PASSWORD: secret", strings.Replace(recipe(t, "leafnodes {listen"), "0.0.0.0:7422", fmt.Sprint("127.0.0.1:", ports[0]), 1))
 	hub.prepare(1)
 	// The leaf has the same users, and a JetStream of its own, in another domain.

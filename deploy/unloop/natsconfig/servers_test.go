@@ -165,12 +165,13 @@ func (in *installation) jetstream(user string) jetstream.JetStream {
 	return js
 }
 
-// prepare creates the streams as the operator.
+// prepare creates the streams as the operator, with half of the partitions that users may use.
 func (in *installation) prepare(replicas int) []natskit.Prepared {
 	in.t.Helper()
 	ctx, cancel := context.WithTimeout(in.t.Context(), patience)
 	defer cancel()
-	done, err := natskit.Prepare(ctx, in.jetstream(natsperm.Operator), natskit.Layout{Replicas: replicas, Region: in.place()}.Everything())
+	layout := natskit.Layout{Replicas: replicas, Partitions: max(in.Partitions/2, 1), Region: in.place()}
+	done, err := natskit.Prepare(ctx, in.jetstream(natsperm.Operator), layout.Everything())
 	if err == nil && in.origin == nil {
 		_, err = operator.EnsureCallerHashKey(ctx, in.jetstream(natsperm.Operator), in.signer())
 	}
