@@ -20,6 +20,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/share/fair"
 	"github.com/unloop/unloop/gateway/internal/share/limiter"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
+	"github.com/unloop/unloop/gateway/internal/wire/usage"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
@@ -150,9 +151,15 @@ func (g *Gateway) decide(e *exchange) outcome.Outcome {
 
 // openAccount opens the account of a request that was checked.
 func (g *Gateway) openAccount(e *exchange) *account.Account {
-	return &account.Account{
+	a := &account.Account{
 		Books: g.books, HTTP: e.http, Request: e.req, Subject: e.from, Evidence: e.evidence, Decision: e.answer.Decision, Counted: e.answer.Counted,
 	}
+	caller, model := e.from.Identity.GetCaller(), e.req.Model()
+	if g.stages.Spent != nil && a.Evidence.Check != nil && e.req.AsksModel() && g.stages.Spent.Wants(caller, model, g.now()) {
+		estimate := int(e.req.Body.PromptTokens())
+		a.Metered, a.Used = true, func(u usage.Usage) { g.stages.Spent.Keep(caller, model, estimate, u) }
+	}
+	return a
 }
 
 // Check asks the detectors about a request that did not come over HTTP: in batches with

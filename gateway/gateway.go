@@ -40,6 +40,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/memory/owed"
 	"github.com/unloop/unloop/gateway/internal/memory/recording"
 	"github.com/unloop/unloop/gateway/internal/memory/resolve"
+	"github.com/unloop/unloop/gateway/internal/memory/spent"
 	"github.com/unloop/unloop/gateway/internal/rules/policystore"
 	"github.com/unloop/unloop/gateway/internal/share/limiter"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
@@ -101,7 +102,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	}
 	table, err := route.NewTable(cfg.Upstream)
 	g := &Gateway{
-		cfg: cfg, now: time.Now, stages: stages.Stages{MaxInspectBytes: cfg.MaxInspectBytes, Table: table, Memory: evidence.NewMemory()},
+		cfg: cfg, now: time.Now, stages: stages.Stages{MaxInspectBytes: cfg.MaxInspectBytes, Table: table, Memory: evidence.NewMemory(), Spent: spent.New()},
 		deps: deps, metrics: newMetrics(deps.Metrics),
 	}
 	g.waiting = wait.New(cfg.MaxDelayed, deps.Metrics)

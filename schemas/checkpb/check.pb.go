@@ -437,8 +437,8 @@ type Check struct {
 	// The caller's sessions are shared by two detectors: the one that gets this check knows
 	// half of them.
 	Shared bool `protobuf:"varint,63,opt,name=shared,proto3" json:"shared,omitempty"`
-	// Estimated price of the request in dollars, for what a block saves: that of its
-	// prompt. Absent where the model has no price.
+	// Estimated price of the request in dollars, for what a block saves. Absent where
+	// the model has no price.
 	Usd           *float64 `protobuf:"fixed64,60,opt,name=usd,proto3,oneof" json:"usd,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

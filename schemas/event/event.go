@@ -158,9 +158,9 @@ const AnswerSynthetic = "synthetic"
 // MaxExcerpt is the greatest length of an excerpt, in runes.
 const MaxExcerpt = 200
 
-// Saved estimates what the requests that were stopped would have cost: their prompts, by
-// about four bytes a token, at the prices of the policy bundle or the built-in ones. What
-// the model would have answered is not known and not included. USD is absent if no price is
+// Saved estimates what the requests that were stopped would have cost, at the prices of the
+// policy bundle or the built-in ones: by the usage that the model reported in its newest answer
+// to the caller, or else by about four bytes a token of the prompt. USD is absent if no price is
 // known.
 type Saved struct {
 	Requests    int      `json:"requests"`

@@ -22,7 +22,7 @@ func newSavings(reg prometheus.Registerer, t *tenants) *savings {
 		tenants:     t,
 		requests:    counter("unloop_saved_requests_total", "Stopped requests, by policy and detector."),
 		inputTokens: counter("unloop_saved_input_tokens_total", "Estimated input tokens of stopped requests."),
-		usd:         counter("unloop_saved_usd_total", "Estimated cost of stopped prompts in US dollars; models without a price count as 0."),
+		usd:         counter("unloop_saved_usd_total", "Estimated cost of stopped requests in US dollars; models without a price count as 0."),
 	}
 }
 

@@ -38,7 +38,7 @@ func newTenants(reg prometheus.Registerer) *tenants {
 		known:     map[tenant]bool{},
 		incidents: counter("unloop_tenant_incidents_total", "Incidents announced, by tenant and project; after the first 200 pairs of a process, (other).", "mode"),
 		requests:  counter("unloop_tenant_saved_requests_total", "Stopped requests, by tenant and project."),
-		usd:       counter("unloop_tenant_saved_usd_total", "Estimated cost of stopped prompts in US dollars, by tenant and project."),
+		usd:       counter("unloop_tenant_saved_usd_total", "Estimated cost of stopped requests in US dollars, by tenant and project."),
 	}
 }
 

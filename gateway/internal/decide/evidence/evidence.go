@@ -8,11 +8,13 @@
 package evidence
 
 import (
+	"math"
 	"time"
 
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
+	"github.com/unloop/unloop/gateway/internal/wire/usage"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/policy"
@@ -37,6 +39,9 @@ type Input struct {
 	Key    string
 	Memory *Memory
 	Now    time.Time
+	// Expect returns the usage that the request may have if it is answered, by an estimate of
+	// its tokens; nil for the estimate.
+	Expect func(tokens int) usage.Usage
 }
 
 // Evidence is what a request is checked by.
@@ -100,7 +105,7 @@ func Of(in *Input) Evidence {
 	m.out.Check = &checkpb.Check{
 		Identity: m.Identity, Model: m.Model(), Bundle: m.Policies.Version(),
 		Counters: counters, Watches: watches, Exchange: newest, Semantics: semantics,
-		Retry: m.isRetry(), Idempotency: m.idempotency(), InputTokens: m.Body.PromptTokens(), Usd: m.usd(),
+		Retry: m.isRetry(), Idempotency: m.idempotency(), InputTokens: uint32(min(m.expected().Input, math.MaxUint32)), Usd: m.usd(),
 		Asked: m.DecisionOnly, Peek: m.Peek, Probe: m.Probe, Excerpt: m.excerpt(),
 	}
 	if m.Probe { // a comparison of texts that is late raises an incident of its own
@@ -112,7 +117,16 @@ func Of(in *Input) Evidence {
 	return m.out
 }
 
-// usd returns the estimated price of the request's prompt; nil for a model without a price.
+// expected returns the usage that the request may have if it is answered.
+func (m *maker) expected() usage.Usage {
+	tokens := int(m.Body.PromptTokens())
+	if m.Expect == nil {
+		return usage.Usage{Input: tokens}
+	}
+	return m.Expect(tokens)
+}
+
+// usd returns the estimated price of the request; nil for a model without a price.
 func (m *maker) usd() *float64 {
 	if !m.AsksModel() {
 		return nil
@@ -121,7 +135,8 @@ func (m *maker) usd() *float64 {
 	if !known {
 		return nil
 	}
-	usd := price.USD(int(m.Body.PromptTokens()), 0, 0)
+	u := m.expected()
+	usd := price.USD(u.Input, u.Cached, u.Output)
 	return &usd
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/edge/intake"
 	"github.com/unloop/unloop/gateway/internal/memory/identity"
 	"github.com/unloop/unloop/gateway/internal/memory/resolve"
+	"github.com/unloop/unloop/gateway/internal/memory/spent"
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/gateway/internal/rules/descriptor"
 	"github.com/unloop/unloop/gateway/internal/rules/policystore"
@@ -23,6 +24,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
 	"github.com/unloop/unloop/gateway/internal/wire/transcript"
+	"github.com/unloop/unloop/gateway/internal/wire/usage"
 )
 
 // Stages are the stages of a request that ask nobody.
@@ -35,6 +37,8 @@ type Stages struct {
 	Gate            *admit.Gate
 	Resolver        *resolve.Resolver
 	Memory          *evidence.Memory
+	// Spent knows what requests cost lately; nil where that is estimated by their size.
+	Spent *spent.Book
 }
 
 // Read reads the body of a request.
@@ -84,6 +88,9 @@ func (s *Stages) Evidence(ctx context.Context, req *request.Request, from *reque
 	}
 	in := evidence.Input{
 		Request: req, Subject: from, Policies: rules.Set, Matched: matched, Reading: rules.Reading, Memory: s.Memory, Now: s.Now(),
+	}
+	if caller, model := from.Identity.GetCaller(), req.Model(); s.Spent != nil && req.AsksModel() {
+		in.Expect = func(tokens int) usage.Usage { return s.Spent.Expect(caller, model, tokens) }
 	}
 	if key != nil && evidence.Telling(req) {
 		in.Key = key()

@@ -81,6 +81,8 @@ type Account struct {
 	// Usage is what the answer cost, as far as it was read.
 	Usage usage.Usage
 
+	// Used is called with Usage when it was read; nil for nobody.
+	Used func(usage.Usage)
 	// Excused is called when the request is found to have no answer, and Answered when one
 	// begins; nil for nobody.
 	Excused, Answered func()
@@ -175,6 +177,9 @@ func (a *Account) meter(res *http.Response) []answerscan.Watcher {
 		return []answerscan.Watcher{usage.Meter(func(u usage.Usage, found bool) {
 			if found {
 				a.Usage = u
+				if a.Used != nil {
+					a.Used(u)
+				}
 				a.correct(&u)
 			}
 		})}
