@@ -2,7 +2,9 @@ package answerscan
 
 import (
 	"bytes"
+	"encoding/binary"
 	"maps"
+	"math/bits"
 	"slices"
 	"sync"
 )
@@ -30,11 +32,15 @@ func (n *Names) has(text []byte) bool {
 }
 
 // in reports whether one of the names stands in an event in quotes, as a name or as a text.
-// Names of null do not count, which is reported to nobody.
-func (n *Names) in(event []byte) bool {
-	before := -1              // the quote before
-	for i, c := range event { // quotes stand too close for bytes.IndexByte
-		if c != '"' {
+// Names of null do not count, which is reported to nobody. What the event begins and ends
+// with like without, an event in which none stands, is not looked at.
+func (n *Names) in(event, without []byte) bool {
+	begin := sameBegin(event, without)
+	end := len(event) - sameEnd(event[begin:], without[begin:])
+	begin = max(0, begin-len(`":null,`))                   // what stands behind a name matters
+	before := bytes.LastIndexByte(event[:begin], '"')      // the quote before
+	for i := begin; i < len(event) && before <= end; i++ { // quotes stand too close for bytes.IndexByte
+		if event[i] != '"' {
 			continue
 		}
 		if before >= 0 && n.has(event[before+1:i]) && !null(event[:before], event[i+1:]) {
@@ -43,6 +49,39 @@ func (n *Names) in(event []byte) bool {
 		before = i
 	}
 	return false
+}
+
+// sameBegin returns how many bytes two texts have in common at their beginning.
+func sameBegin(a, b []byte) (n int) {
+	const word = 8
+	for most := min(len(a), len(b)); n < most; n++ {
+		if n+word <= most {
+			if differ := binary.LittleEndian.Uint64(a[n:]) ^ binary.LittleEndian.Uint64(b[n:]); differ != 0 {
+				return n + bits.TrailingZeros64(differ)/8
+			}
+			n += word - 1
+		} else if a[n] != b[n] {
+			return n
+		}
+	}
+	return n
+}
+
+// sameEnd returns how many bytes two texts have in common at their end.
+func sameEnd(a, b []byte) (n int) {
+	const word = 8
+	for most := min(len(a), len(b)); n < most; n++ {
+		i, j := len(a)-n, len(b)-n
+		if n+word <= most {
+			if differ := binary.LittleEndian.Uint64(a[i-word:]) ^ binary.LittleEndian.Uint64(b[j-word:]); differ != 0 {
+				return n + bits.LeadingZeros64(differ)/8
+			}
+			n += word - 1
+		} else if a[i-1] != b[j-1] {
+			return n
+		}
+	}
+	return n
 }
 
 // unions are the names of sets of watchers, by the names of each. They are few.

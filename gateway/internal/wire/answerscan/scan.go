@@ -6,6 +6,9 @@ import "bytes"
 // an event, in bytes.
 const maxLine = 64
 
+// maxPassed is the length of the longest event that others are compared with, in bytes.
+const maxPassed = 1 << 10
+
 // maxLiteral is the length of the longest number that is reported, in bytes.
 const maxLiteral = 32
 
@@ -14,6 +17,9 @@ type scanner struct {
 	at       Place
 	watchers []watching
 	names    *Names // of all watchers, as far as they said; nil for all
+	// passed is an event without the names passedBy, if there was one.
+	passed   []byte
+	passedBy *Names
 
 	inString bool
 	escaped  bool
@@ -88,8 +94,15 @@ func (s *scanner) pass(p []byte) int {
 	if len(data) < 2 || data[0] != '{' || data[len(data)-1] != '}' || len(behind) == 0 || behind[0] != '\n' {
 		return 0
 	}
-	if names := s.wanted(); names == nil || names.in(data) {
+	names := s.wanted()
+	if names != s.passedBy {
+		s.passed, s.passedBy = nil, names
+	}
+	if names == nil || names.in(data, s.passed) {
 		return 0
+	}
+	if len(data) <= maxPassed {
+		s.passed = append(s.passed[:0], data...)
 	}
 	for i := range s.watchers {
 		s.watchers[i].Document()
