@@ -44,6 +44,7 @@ var parts = []part{
 	{"sessions-proxy", "real sessions of agents through the gateway, against a bare proxy", (*bench).sessions},
 	{"sessions-streamed", "the same with streamed answers, whose chunks come at once and 8 ms apart", (*bench).streamed},
 	{"sessions-apart", "the same, in one process against four, and the processor time of each of the four", (*bench).apart},
+	{"cluster", "the processor time of NATS servers and services as processes, with one replica and with three, at given rates", (*bench).cluster},
 	{"stream", "streamed answers through the gateway, against a bare proxy, and the memory of open streams", (*bench).stream},
 	{"check", "the check path, in one process and in three, against a NATS echo and Redis", (*bench).check},
 	{"detectors", "the check path with one, two and four detectors", (*bench).detectors},
@@ -56,6 +57,8 @@ type options struct {
 	plan measure.Plan
 	// calls is the number of requests of a sample of sessions.
 	calls int
+	// rates are the requests in a second of the part cluster.
+	rates []int
 	// streams are the numbers of streams that are open at once.
 	streams []int
 	// chunks are the numbers of chunks in which answers of sessions are streamed.
@@ -97,6 +100,8 @@ func (b *bench) parse(args []string) ([]part, error) {
 	flags.DurationVar(&b.plan.Sample, "sample", 500*time.Millisecond, "time for each contender at each level in a round of checks and blocked loops")
 	b.plan.Levels, b.streams, b.chunks = []int{1, 8, 64}, []int{1, 20, 200, 1000}, []int{20, 150, 1000}
 	flags.Func("levels", "requests in flight, such as 1,8,64,256 (default 1,8,64)", numbers(&b.plan.Levels))
+	b.rates = []int{300, 1000}
+	flags.Func("rates", "requests/s of the part cluster, before as many as are answered (default 300,1000)", numbers(&b.rates))
 	flags.IntVar(&b.calls, "calls", 2000, "requests of each contender at each level in a round of sessions")
 	flags.Func("sessions", "file or folder of sessions, or \"generated\"; repeatable (default: those beside the repository, else generated)", func(path string) error {
 		b.recorded = append(b.recorded, path)

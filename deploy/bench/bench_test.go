@@ -83,9 +83,17 @@ func TestChecksAndBlockedLoops(t *testing.T) {
 		"| at 2 | detectors: 1 | detectors: 2 | detectors: 4 |", "| at 2 | bare Go handler, 429 | Unloop, blocked loops |")
 }
 
+func TestProcessesOfAClusterAreMeasured(t *testing.T) {
+	t.Parallel()
+	out := output(t, "-sessions", "generated", "-calls", "70", "-rates", "200", "cluster")
+	mustContain(t, out, "processor time of processes, at 200 requests/s", "processor time of processes, as fast as requests are answered",
+		"| at 64 | one server, one replica | three servers, three replicas, TLS |", "| unjudged % | 0.00 | 0.00 |",
+		"| processor ms per request of nats | 0.", "| processor ms per request of gateway | ")
+}
+
 func TestFlagsThatAreWrongAreErrors(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"nothing"}, {"-levels", "1,0", "sessions"}, {"-sessions", "nowhere.jsonl", "sessions"}} {
+	for _, args := range [][]string{{"nothing"}, {"-levels", "1,0", "sessions"}, {"-rates", "0", "cluster"}, {"-sessions", "nowhere.jsonl", "sessions"}} {
 		if err := run(t.Context(), args, &bytes.Buffer{}); err == nil {
 			t.Errorf("%q is no error", args)
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +45,14 @@ type program struct {
 
 // start runs a program and waits until it answers at a URL.
 func (g *group) start(ctx context.Context, p program, ready string) (pid int, err error) {
+	if pid, err = g.spawn(ctx, p); err != nil {
+		return 0, err
+	}
+	return pid, await(ctx, strings.Join(p.args, " "), func(ctx context.Context) error { return answers(ctx, ready) })
+}
+
+// spawn runs a program.
+func (g *group) spawn(ctx context.Context, p program) (pid int, err error) {
 	file := p.file
 	if file == "" {
 		if file, err = os.Executable(); err != nil {
@@ -67,7 +74,7 @@ func (g *group) start(ctx context.Context, p program, ready string) (pid int, er
 		}
 		return nil
 	})
-	return cmd.Process.Pid, await(ctx, strings.Join(p.args, " "), func(ctx context.Context) error { return answers(ctx, ready) })
+	return cmd.Process.Pid, nil
 }
 
 // await calls up every few milliseconds until it succeeds.
@@ -109,7 +116,7 @@ type instance struct {
 type process struct {
 	name    string
 	pid     int
-	metrics string // their address
+	metrics string // their address; "" for none
 }
 
 // unloop is an executable of Unloop and the flags for its gateway.
@@ -218,12 +225,18 @@ func (in *instance) read(ctx context.Context) (measure.Reading, error) {
 	out := measure.Reading{}
 	for _, p := range in.processes {
 		took, err := usage.Processor(p.pid)
-		m, err2 := usage.Metrics(ctx, p.metrics, usage.Allocations, usage.AllocatedBytes)
-		if err := cmp.Or(err, err2); err != nil {
+		if err != nil {
 			return nil, err
 		}
 		out[figureProcessor] += took.Seconds() * 1000
 		out[figureProcessor+p.name] += took.Seconds() * 1000
+		if p.metrics == "" {
+			continue
+		}
+		m, err := usage.Metrics(ctx, p.metrics, usage.Allocations, usage.AllocatedBytes)
+		if err != nil {
+			return nil, err
+		}
 		out[figureAllocations] += m[usage.Allocations]
 		out[figureAllocated] += m[usage.AllocatedBytes]
 	}

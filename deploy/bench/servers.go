@@ -20,15 +20,17 @@ import (
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
-// Roles of this executable: the command line of unloop, the upstream, and the bare proxy.
+// Roles of this executable: the command line of unloop, the upstream, the bare proxy, and a
+// NATS server.
 const (
 	unloopRole = "role-unloop"
 	originRole = "role-origin"
 	proxyRole  = "role-proxy"
+	natsRole   = "role-nats"
 )
 
-// roles serve at the first argument until the context ends.
-var roles = map[string]func(ctx context.Context, args []string) error{originRole: origin, proxyRole: proxy}
+// roles serve until the context ends, most at the first argument.
+var roles = map[string]func(ctx context.Context, args []string) error{originRole: origin, proxyRole: proxy, natsRole: natsServer}
 
 // startRole starts this executable in a role and returns its address.
 func startRole(ctx context.Context, g *group, args ...string) (*instance, error) {

@@ -77,12 +77,13 @@ func (c *Conn) CheckState(ctx context.Context) error {
 	}
 	for {
 		err := c.checkState(ctx)
-		switch {
-		case errors.Is(err, ErrRefused):
-			return nil //nolint:nilerr // the refusal is logged, and is counted as others are
-		case err == nil || errors.Is(err, ErrState):
+		if errors.Is(err, ErrRefused) {
+			err = nil // it is logged and counted as others are
+		}
+		if err == nil || errors.Is(err, ErrState) {
 			return err
-		case pause.For(ctx, checkPause) != nil:
+		}
+		if pause.For(ctx, checkPause) != nil {
 			return nil
 		}
 	}
