@@ -130,7 +130,7 @@ func (b *bench) startServers(ctx context.Context, nodes int, upstream string) (*
 		return nil, err
 	}
 	for _, n := range cfg.Nodes { // a server of a cluster is healthy once it has another one
-		pid, err := b.group.spawn(ctx, program{args: []string{natsRole, filepath.Join(dir, natsconfig.ServerFile(n))}})
+		pid, err := b.spawn(ctx, program{args: []string{natsRole, filepath.Join(dir, natsconfig.ServerFile(n))}})
 		if err != nil {
 			return nil, err
 		}

@@ -75,18 +75,22 @@ func (c *Conn) CheckState(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	}
-	for {
-		err := c.checkState(ctx)
-		if errors.Is(err, ErrRefused) {
-			err = nil // it is logged and counted as others are
-		}
-		if err == nil || errors.Is(err, ErrState) {
-			return err
-		}
+	err := c.checkState(ctx)
+	for ; retried(err); err = c.checkState(ctx) {
 		if pause.For(ctx, checkPause) != nil {
-			return nil
+			break
 		}
 	}
+	if errors.Is(err, ErrState) {
+		return err
+	}
+	return nil
+}
+
+// retried reports whether another look may tell more. A refusal is logged and counted as others
+// are.
+func retried(err error) bool {
+	return err != nil && !errors.Is(err, ErrState) && !errors.Is(err, ErrRefused)
 }
 
 func (c *Conn) checkState(ctx context.Context) error {
