@@ -38,7 +38,7 @@ func TestCopiedMessagesCountOnce(t *testing.T) {
 		"Claude Code, resumed": {func(t *testing.T, folder string) {
 			t.Helper()
 			writeFile(t, filepath.Join(folder, "a.jsonl"), claude)
-			more := strings.NewReplacer("0d1c", "9f", `"id":"end"`, `"id":"more"`, stamp(2*rounds+1), "2026-03-02T10:00:00Z").Replace(claudeLines()[len(claudeLines())-1])
+			more := strings.NewReplacer("0d1c", "9f", `"id":"msg_end"`, `"id":"more"`, stamp(2*rounds+1), "2026-03-02T10:00:00Z").Replace(claudeLines()[len(claudeLines())-1])
 			writeFile(t, filepath.Join(folder, "b.jsonl"), strings.ReplaceAll(claude, "0d1c", "9f")+more+"\n")
 		}, rounds + 2, 2},
 		"Claude Code, forked and left": {func(t *testing.T, folder string) {

@@ -67,7 +67,7 @@ func claudeLines() []string {
 			line(2*i+1, "assistant", fmt.Sprintf(`{"id":"msg_%d","role":"assistant","model":"claude-sonnet-4-5","content":[{"type":"tool_use","id":"t%d","name":"Bash","input":{"command":"npm test"}}],%s}`, i, i, usage)),
 			line(2*i+2, "user", fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":"1 failed: cart","is_error":true}]}`, i)))
 	}
-	return append(out, line(2*rounds+1, "assistant", `{"id":"end","role":"assistant","model":"claude-sonnet-4-5","content":[{"type":"text","text":"I give up."}],`+usage+`}`))
+	return append(out, line(2*rounds+1, "assistant", `{"id":"msg_end","role":"assistant","model":"claude-sonnet-4-5","content":[{"type":"text","text":"I give up."}],`+usage+`}`))
 }
 
 func codexLines() []string {

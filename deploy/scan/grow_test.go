@@ -23,7 +23,7 @@ func longSession(id string, n, length int) string {
 	}
 	line(0, "user", `{"role":"user","content":"Make the tests pass."}`)
 	for i := range n {
-		line(2*i+1, "assistant", fmt.Sprintf(`{"id":"msg_%d","role":"assistant","model":"claude-sonnet-4-5","content":[{"type":"text","text":"Now file %d."},{"type":"tool_use","id":"t%d","name":"Read","input":{"file_path":"/home/ada/shop/f%d.go"}}],"usage":{"input_tokens":300,"output_tokens":20}}`, i, i, i, i))
+		line(2*i+1, "assistant", fmt.Sprintf(`{"id":"msg_%s_%d","role":"assistant","model":"claude-sonnet-4-5","content":[{"type":"text","text":"Now file %d."},{"type":"tool_use","id":"t%d","name":"Read","input":{"file_path":"/home/ada/shop/f%d.go"}}],"usage":{"input_tokens":300,"output_tokens":20}}`, id, i, i, i, i))
 		var text strings.Builder
 		for text.Len() < length {
 			fmt.Fprintf(&text, "%s // %x\n", lines[random.IntN(len(lines))], random.IntN(1<<20))

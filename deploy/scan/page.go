@@ -90,7 +90,7 @@ func WritePage(w io.Writer, r *Report, m Masking) error {
 func pageLoopOf(l *Loop, m Masking) pageLoop {
 	out := pageLoop{
 		What: m.Text(l.What()), Why: capital(m.Text(l.Text)), File: m.Text(filepath.Base(filepath.Dir(l.First.File)) + "/" + filepath.Base(l.First.File)),
-		Agent: l.Agent, Model: l.Model, Took: Lasting(l.Seconds), USD: costOf(l.Wasted).USD, Did: l.Did,
+		Agent: l.file.title(), Model: l.Model, Took: Lasting(l.Seconds), USD: costOf(l.Wasted).USD, Did: l.Did,
 		Requests: l.Requests, SessionRequests: l.SessionRequests, Prompt: m.Text(l.Shown.Prompt),
 	}
 	for i, round := range l.Shown.Rounds {

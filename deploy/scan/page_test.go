@@ -24,7 +24,7 @@ func TestGoldenPage(t *testing.T) {
 	for _, name := range []string{"claude", "codex", "gemini", "opencode", "copilot"} {
 		recordings[name].write(t, filepath.Join(folder, recordings[name].path))
 	}
-	private := strings.NewReplacer("Make the tests pass.", "Make the tests of ada@example.org pass, in /home/ada/shop. The key is sk-ant-api03-"+strings.Repeat("Ab3x", 12)+".", "msg_", "other_", "npm test", "cd /home/ada/shop && npm test -- --reporter=verbose cart.test.ts", "1 failed: cart", strings.Repeat("FAIL cart.test.ts > adds taxes to each order\n", 6))
+	private := strings.NewReplacer("Make the tests pass.", "Make the tests of ada@example.org pass, in /home/ada/shop. The key is sk-ant-api03-"+strings.Repeat("Ab3x", 12)+".", "msg_", "other_", "npm test", "cd /home/ada/shop && npm test -- --reporter=verbose cart.test.ts", "1 failed: cart", strings.Repeat("FAIL cart.test.ts > adds taxes to each order\\n", 6))
 
 	writeFile(t, filepath.Join(folder, ".claude/projects/-home-ada-shop/77aa.jsonl"), private.Replace(strings.ReplaceAll(strings.Join(claudeLines(), "\n"), "0d1c", "77aa")))
 	writeFile(t, filepath.Join(folder, ".claude/projects/-home-ada-shop/90ff.jsonl"), longSession("90ff", 12, 200))

@@ -128,10 +128,18 @@ func count(set map[string]bool) (n int) {
 	return n
 }
 
+// title is what people call the program whose sessions a file has.
+func (f *File) title() string {
+	if f.Agent == nil {
+		return "recordings and exports"
+	}
+	return f.Agent.Title
+}
+
 func (r *Report) agent(f File) *Agent {
-	a := &Agent{Name: "recording", Title: "recordings and exports"}
+	a := &Agent{Name: "recording", Title: f.title()}
 	if f.Agent != nil {
-		a = &Agent{Name: f.Agent.Name, Title: f.Agent.Title, Guard: f.Agent.Guard}
+		a.Name, a.Guard = f.Agent.Name, f.Agent.Guard
 	}
 	if known := r.agents[a.Name]; known != nil {
 		return known

@@ -2,14 +2,18 @@ package scan
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/ncruces/go-sqlite3"
 
 	"github.com/unloop/unloop/deploy/scan/agents"
 	"github.com/unloop/unloop/schemas/policy"
@@ -170,5 +174,84 @@ func TestTuneSearchesThresholds(t *testing.T) {
 	}
 	if _, err := policy.Parse([]byte(tuned.Bundle)); err != nil {
 		t.Errorf("the bundle can't be read: %v", err)
+	}
+}
+
+// What can't be read is counted, in each format, and the rest is as if it were not there.
+func TestBrokenEntriesAreSkippedAndCounted(t *testing.T) {
+	t.Parallel()
+	for name, broken := range map[string]func(t *testing.T, path string){
+		"codex": appendBroken, "gemini": appendBroken, "copilot": appendBroken, "claude": nil, // which has one
+		"opencode": func(t *testing.T, path string) {
+			t.Helper()
+			db, err := sqlite3.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(db.Exec("INSERT INTO message VALUES ('ses_1m_0x', 'ses_1', 0, 0, '{broken')"), db.Close()); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			folder := t.TempDir()
+			path := filepath.Join(folder, recordings[name].path)
+			recordings[name].write(t, path)
+			if broken != nil {
+				broken(t, path)
+			}
+			r := at(t, folder)
+			if r.Unreadable != 1 || r.Looped != 1 || r.Spent.Requests != rounds+1 || r.Loops[0].Did.Stopped != 6 {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+	folder := t.TempDir()
+	writeFile(t, filepath.Join(folder, "opencode.db"), "SQLite format 3\x00, and no database")
+	writeStorage(t, folder, "ses_1")
+	message := filepath.Join(folder, "storage/message/ses_1/ses_1m_0x.json")
+	writeFile(t, message, `{"role":`)
+	if r := at(t, folder); r.Unreadable != 2 || r.Looped != 1 {
+		t.Errorf("a broken database, and a broken message: %+v", r)
+	}
+}
+
+// appendBroken puts a line that was cut off into the middle of a file.
+func appendBroken(t *testing.T, path string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(text), "\n")
+	writeFile(t, path, strings.Join(lines[:8], "")+lines[8][:len(lines[8])/2]+"\n"+strings.Join(lines[8:], ""))
+}
+
+// Each file's size is reported once, so that a progress bar comes to its end.
+func TestProgressComesToItsEnd(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	var size, read int64
+	for _, name := range []string{"claude", "codex", "swe-agent"} {
+		recordings[name].write(t, filepath.Join(home, recordings[name].path))
+	}
+	recordings["claude"].write(t, filepath.Join(home, "copy.jsonl")) // which is read twice
+	files, err := At(home, Config{}.Since)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		size += f.Size
+	}
+	cfg := config()
+	var mu sync.Mutex
+	cfg.Progress = func(f File) {
+		mu.Lock()
+		defer mu.Unlock()
+		read += f.Size
+	}
+	if _, err := Files(t.Context(), files, cfg); err != nil || read != size {
+		t.Errorf("%d of %d bytes, %v", read, size, err)
 	}
 }

@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -222,12 +223,15 @@ func (c *conversation) message(role string, content []block) {
 	if len(content) == 0 {
 		return
 	}
-	text, err := json.Marshal(struct {
+	var text bytes.Buffer
+	to := json.NewEncoder(&text)
+	to.SetEscapeHTML(false) // arguments are shown to people
+	err := to.Encode(struct {
 		Role    string  `json:"role"`
 		Content []block `json:"content"`
 	}{role, content})
 	if err == nil { // arguments that are no JSON were made strings
-		c.added, c.spoken = append(c.added, text), true
+		c.added, c.spoken = append(c.added, bytes.TrimSpace(text.Bytes())), true
 	}
 }
 

@@ -3,10 +3,14 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // claudeSession writes a session of Claude Code in which a command fails eight times.
@@ -80,6 +84,81 @@ func TestScanTellsALoopInTenLines(t *testing.T) {
 	}
 	if out := succeed(t, "scan", "--beside", lax, folder); !strings.Contains(out, "stops at 6") || !strings.Contains(out, session) {
 		t.Errorf("beside another bundle:\n%s", out)
+	}
+}
+
+// A scan reads the home folder, and writes nothing but the page that it is asked for.
+func TestScanWritesNothingButThePage(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	claudeSession(t, filepath.Join(folder, "in/s1.jsonl"))
+	before := tree(t, folder)
+	succeed(t, "scan", filepath.Join(folder, "in"))
+	if diff := cmp.Diff(before, tree(t, folder)); diff != "" {
+		t.Errorf("without --html (-before +after):\n%s", diff)
+	}
+	page := filepath.Join(folder, "report.html")
+	succeed(t, "scan", "--html", page, filepath.Join(folder, "in"))
+	after := tree(t, folder)
+	delete(after, "report.html")
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("with --html (-before +after):\n%s", diff)
+	}
+	if info, err := os.Stat(page); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("others may read the page: %v, %v", info, err)
+	}
+}
+
+// tree returns the files below a folder with their contents.
+func tree(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := fs.WalkDir(os.DirFS(folder), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(filepath.Join(folder, path))
+		out[path] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// The labels that a page was asked for are kept beside the sessions of its folder.
+func TestScanLabelTakesOverThoseOfAPage(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	claudeSession(t, filepath.Join(folder, "a/s1.jsonl"))
+	page := filepath.Join(t.TempDir(), "report.html")
+	succeed(t, "scan", "--html", page, folder)
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := regexp.MustCompile(`data-digest="([0-9a-f]+)" data-session="([^"]+)"`).FindStringSubmatch(string(text))
+	if asked == nil {
+		t.Fatal("the page asks nothing")
+	}
+	labels := filepath.Join(t.TempDir(), "page-labels.jsonl")
+	line := fmt.Sprintf(`{"file_digest":%q,"session":%q,"verdict":"right"}`, asked[1], asked[2])
+	if err := os.WriteFile(labels, []byte(line+"\n"+`{"file_digest":"00","session":"x","verdict":"wrong"}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := succeed(t, "scan", "label", "--from", labels, folder); !strings.Contains(out, "1 label (") || !strings.Contains(out, "1 of sessions elsewhere") {
+		t.Errorf("taken over: %s", out)
+	}
+	if out := succeed(t, "replay", "--labels", filepath.Join(folder, "unloop-labels.jsonl"), folder); !strings.Contains(out, "1 of 1") {
+		t.Errorf("scores: %s", out)
+	}
+	for name, args := range map[string][]string{
+		"a folder without the sessions": {"--from", labels, t.TempDir()}, "a session beside": {"--from", labels, folder, "s1.jsonl#s1", "right"}, "no verdict": {folder, "s1.jsonl#s1"},
+	} {
+		if code, _, _ := command(t, append([]string{"scan", "label"}, args...)...); code == 0 {
+			t.Errorf("%s is taken", name)
+		}
 	}
 }
 
