@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/unloop/unloop/deploy/replay/logs"
@@ -63,11 +64,14 @@ type Config struct {
 	Worker func(detector.Worker) detector.Worker
 }
 
+// gatewayDefaults reads the flags of gateways once: a scan makes a run for each file.
+var gatewayDefaults = sync.OnceValue(gateway.DefaultConfig)
+
 // New returns a run without any requests. Close ends it.
 func New(ctx context.Context, cfg Config) (*Run, error) {
 	r := &Run{clock: clock{now: time.Now(), pace: cfg.Pace}, overridden: cfg.Overrides != nil, decided: cfg.Decided}
 	now := func() time.Time { return r.clock.now }
-	gw := gateway.DefaultConfig()
+	gw := gatewayDefaults()
 	gw.Policies, gw.MaxInspectBytes = cfg.Policies, logs.Limit // what was inspected was recorded
 	for range max(cfg.Gateways, 1) {
 		one, err := gateway.NewReplayer(gw, now)

@@ -85,7 +85,7 @@ func New(o Options) *Transcript {
 // Continue returns the transcript for further messages. What was read of it before has to be
 // read again then. The bodies of the messages before must stay unchanged.
 func (t *Transcript) Continue(stop func() bool) *Transcript {
-	t.open, t.digester.Stop = t.open[:0], stop
+	t.open, t.digester.Stop, t.rounds.GoesOn = t.open[:0], stop, true
 	return t
 }
 

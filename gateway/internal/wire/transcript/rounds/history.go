@@ -68,6 +68,14 @@ type answer struct {
 	result   message.Part
 	known    bool
 	from, to int // of slot.content
+	// read are the call with the result as rules read it, if the history goes on.
+	read []readCall
+}
+
+// readCall is a call as rules with a number read it.
+type readCall struct {
+	number uint64
+	call   message.ToolCall
 }
 
 // message adds the calls, results and human words of a message.

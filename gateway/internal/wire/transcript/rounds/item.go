@@ -154,13 +154,22 @@ func (t *Rounds) call(s *slot, c int, rules *Rules) message.ToolCall {
 	if p.Known != nil {
 		return t.answered(*p.Known, s, c, rules) // its arguments are not here
 	}
+	a := &s.answers[c]
+	for i := range a.read {
+		if a.read[i].number == rules.number {
+			return a.read[i].call
+		}
+	}
 	d := t.digester
 	d.Parts = append(d.Parts[:0], *p)
-	if a := &s.answers[c]; a.known && !a.result.Pending {
+	if a.known && !a.result.Pending {
 		d.Parts = append(append(d.Parts, a.result), s.content[a.from:a.to]...)
 	}
 	out := t.cache(rules).Call(rules.number, d.Parts, func() message.ToolCall { return t.readCall(s, c, rules) })
 	out.ID, out.Provided = s.id(c), p.Provided
+	if t.GoesOn && rules.number != 0 {
+		a.read = append(a.read, readCall{rules.number, out})
+	}
 	return out
 }
 

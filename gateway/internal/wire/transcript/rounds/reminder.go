@@ -67,7 +67,7 @@ func (h *history) show(d *message.Digester, parts []message.Part) []message.Part
 			d.Parts = append(d.Parts, p)
 		}
 	}
-	s.answers[newest].to = len(s.content)
+	s.answers[newest].to, s.answers[newest].read = len(s.content), nil
 	return d.Parts
 }
 
@@ -86,7 +86,7 @@ func (h *history) answerAll(parts []message.Part) bool {
 	}
 	for c := range s.answers {
 		if a := &s.answers[c]; !a.known {
-			a.known, a.from, a.to = true, from, len(s.content)
+			a.known, a.from, a.to, a.read = true, from, len(s.content), nil
 		}
 	}
 	return true

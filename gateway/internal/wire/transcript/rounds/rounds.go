@@ -23,6 +23,9 @@ type Rounds struct {
 	// offers more than these.
 	Tools   [][]byte
 	Unnamed bool
+	// GoesOn says that messages follow after the history was read, which then is read again:
+	// its calls are remembered.
+	GoesOn bool
 
 	digester *message.Digester
 	wire     history
