@@ -3,6 +3,7 @@ package scan
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,7 +56,7 @@ func TestCopiedMessagesCountOnce(t *testing.T) {
 		}, rounds + 2, 2},
 		"Codex, twice the same question": {func(t *testing.T, folder string) {
 			t.Helper()
-			lines := append(codexLines()[:4:4], codexLines()[4+3*rounds:]...) // without a call
+			lines := slices.Concat(codexLines()[:4], codexLines()[4+3*rounds:]) // without a call
 			writeFile(t, filepath.Join(folder, "rollout-a.jsonl"), strings.Join(lines, "\n"))
 			writeFile(t, filepath.Join(folder, "rollout-b.jsonl"), strings.ReplaceAll(strings.Join(lines, "\n"), "7f", "8a"))
 		}, 2, 2},

@@ -97,7 +97,7 @@ func (c *replayCmd) measure(ctx context.Context, io streams) error {
 		return fmt.Errorf("--labels %s: none is about a session in %s; labels name files by their path from the folder of the labels", c.Labels, strings.Join(c.Files, ", "))
 	}
 	if unread > 0 {
-		fmt.Fprintf(io.err, "%d of %d labels are about sessions that were not read.\n", unread, len(labels)) //nolint:errcheck // a warning
+		fmt.Fprintf(io.err, "%d of %d labels are about sessions that were not read.\n", unread, len(labels))
 	}
 	return formatted{c.JSON}.show(io, scores, func(out *printer) { printScores(out, scores) })
 }
