@@ -3,10 +3,11 @@ package scan
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/unloop/unloop/deploy/scan/agents"
 )
 
 // longSession returns a session of Claude Code with n calls, whose results have a length and are
@@ -33,23 +34,26 @@ func longSession(id string, n, length int) string {
 	return out.String()
 }
 
-// BenchmarkLongSession scans one session of 800 requests and 7 MB. Each request has all that was
-// said before.
-func BenchmarkLongSession(b *testing.B) {
-	path := filepath.Join(b.TempDir(), "long.jsonl")
-	text := longSession("long", 800, 9000)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		b.Fatal(err)
-	}
-	files, err := At(path, Config{}.Since)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.SetBytes(int64(len(text)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if r, err := Files(b.Context(), files, config()); err != nil || r.Spent.Requests != 800 {
-			b.Fatal(r, err)
+// Each message of a session is handed on once: a session of twice the length costs twice as
+// much.
+func TestRequestsHaveOnlyWhatTheyAdd(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "long.jsonl")
+	text := longSession("long", 300, 2000)
+	writeFile(t, path, text)
+	n, size := 0, 0
+	for q, err := range open(File{Path: path, Agent: agents.All[0]}) {
+		if err != nil {
+			t.Fatal(err)
 		}
+		if q.Answer == nil {
+			n++
+		}
+		for _, m := range q.Added {
+			size += len(m)
+		}
+	}
+	if n != 300 || size > len(text) || size < len(text)/2 {
+		t.Errorf("%d requests with %d bytes, of a file with %d", n, size, len(text))
 	}
 }
