@@ -1,6 +1,7 @@
 package board
 
 import (
+	"slices"
 	"time"
 
 	"github.com/unloop/unloop/schemas/event"
@@ -35,7 +36,7 @@ func (l *Loop) after(next *Loop) []Point {
 		}
 		course = thin
 	}
-	return append(course[:len(course):len(course)], p)
+	return append(slices.Clip(course), p)
 }
 
 // Course returns how the loop grew, the oldest state first and the present one last.

@@ -11,8 +11,6 @@ import (
 	"github.com/unloop/unloop/schemas/event"
 )
 
-func usd(v float64) *float64 { return &v }
-
 // three returns a board with three open loops and one that has ended.
 func three(t *testing.T) *Board {
 	t.Helper()
@@ -25,8 +23,8 @@ func three(t *testing.T) *Board {
 		age            time.Duration
 	}{
 		{"a", "hint", "ls,cat", 3, 0, nil, 30 * time.Minute},
-		{"a", "reject", "ls", 90, 80, usd(0.5), 10 * time.Minute},
-		{"b", "break", "", 9, 2, usd(7), 50 * time.Minute},
+		{"a", "reject", "ls", 90, 80, new(0.5), 10 * time.Minute},
+		{"b", "break", "", 9, 2, new(7.0), 50 * time.Minute},
 	} {
 		rec := incident(fmt.Sprint("l", i), in.policy)
 		rec.Action, rec.HitCount, rec.Saved = in.action, in.hits, event.Saved{Requests: in.stopped, InputTokens: in.stopped * 10, USD: in.usd}
@@ -103,7 +101,7 @@ func TestATimelineCountsAllLoops(t *testing.T) {
 	t.Parallel()
 	b := three(t)
 	grown := data("l1", "a")
-	grown.LastSeen, grown.Saved = noon.Add(-6*time.Minute), event.Saved{Requests: 30, USD: usd(0.2)}
+	grown.LastSeen, grown.Saved = noon.Add(-6*time.Minute), event.Saved{Requests: 30, USD: new(0.2)}
 	b.History.Add(2, published(t, event.Ongoing, grown.LastSeen, grown))
 	loops, _ := b.Loops(Filter{Since: noon.Add(-time.Hour)}, noon)
 	line := Line(loops, noon.Add(-time.Hour), noon)
