@@ -51,7 +51,9 @@ type Counter struct {
 	// The parts that were hit last, by their index.
 	Turn []uint32 `protobuf:"varint,18,rep,packed,name=turn,proto3" json:"turn,omitempty"`
 	// The same by their marks, if one of the parts is gone.
-	Turns         []string `protobuf:"bytes,19,rep,name=turns,proto3" json:"turns,omitempty"`
+	Turns []string `protobuf:"bytes,19,rep,name=turns,proto3" json:"turns,omitempty"`
+	// When the prompt was known to be a workload of its caller, last.
+	Usual         int64 `protobuf:"varint,20,opt,name=usual,proto3" json:"usual,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -217,6 +219,13 @@ func (x *Counter) GetTurns() []string {
 		return x.Turns
 	}
 	return nil
+}
+
+func (x *Counter) GetUsual() int64 {
+	if x != nil {
+		return x.Usual
+	}
+	return 0
 }
 
 // CounterPart is a part of a counter that has several.
@@ -1006,7 +1015,7 @@ var File_unloop_store_v1_store_proto protoreflect.FileDescriptor
 
 const file_unloop_store_v1_store_proto_rawDesc = "" +
 	"\n" +
-	"\x1bunloop/store/v1/store.proto\x12\x0funloop.store.v1\"\xeb\x03\n" +
+	"\x1bunloop/store/v1/store.proto\x12\x0funloop.store.v1\"\x81\x04\n" +
 	"\aCounter\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x03R\x05count\x12\x14\n" +
 	"\x05first\x18\x02 \x01(\x03R\x05first\x12\x12\n" +
@@ -1027,7 +1036,8 @@ const file_unloop_store_v1_store_proto_rawDesc = "" +
 	"\x05parts\x18\x10 \x03(\v2\x1c.unloop.store.v1.CounterPartR\x05parts\x12\x19\n" +
 	"\bslow_ago\x18\x11 \x03(\x03R\aslowAgo\x12\x12\n" +
 	"\x04turn\x18\x12 \x03(\rR\x04turn\x12\x14\n" +
-	"\x05turns\x18\x13 \x03(\tR\x05turns\"Q\n" +
+	"\x05turns\x18\x13 \x03(\tR\x05turns\x12\x14\n" +
+	"\x05usual\x18\x14 \x01(\x03R\x05usual\"Q\n" +
 	"\vCounterPart\x12\x12\n" +
 	"\x04mark\x18\x01 \x01(\tR\x04mark\x12.\n" +
 	"\x05state\x18\x02 \x01(\v2\x18.unloop.store.v1.CounterR\x05state\"8\n" +

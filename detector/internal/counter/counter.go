@@ -113,6 +113,8 @@ type State struct {
 	Slow []int64
 	// Turns are the marks of the parts that were hit last, oldest first.
 	Turns []string
+	// Usual is when Parts.Usual last held; 0 for never.
+	Usual int64
 }
 
 // Hit is a request, or several equal ones at once.
@@ -236,7 +238,7 @@ func (s State) sane(p Params, now time.Time) (State, int64) {
 
 // moved returns the state with its times moved by milliseconds.
 func (s State) moved(by int64) State {
-	s.First, s.Last, s.BlockedUntil = s.First+by, s.Last+by, max(s.BlockedUntil+by, 0)
+	s.First, s.Last, s.BlockedUntil, s.Usual = s.First+by, s.Last+by, max(s.BlockedUntil+by, 0), max(s.Usual+by, 0)
 	s.Hits, s.Slow, s.Parts = slices.Clone(s.Hits), slices.Clone(s.Slow), slices.Clone(s.Parts)
 	for _, times := range [][]int64{s.Hits, s.Slow} {
 		for i := range times {

@@ -23,7 +23,7 @@ func stateOf(m *storepb.Counter) State {
 		Count: int(m.GetCount()), First: m.GetFirst(), Last: m.GetLast(), Hits: since(m.GetLast(), m.GetAgo()), BlockedUntil: m.GetBlockedUntil(),
 		Forgiven: int(m.GetForgiven()), Excused: m.GetExcused(), Aborted: int(m.GetAborted()), Key: m.GetKey(), Incident: m.GetIncident(),
 		IDs: hitid.IDs(m.GetIds()), Messages: int(m.GetMessages()), Before: int(m.GetBefore()), Asked: m.GetAsked(), Rounds: int(m.GetRounds()),
-		Slow: since(m.GetLast(), m.GetSlowAgo()), Turns: m.GetTurns(),
+		Slow: since(m.GetLast(), m.GetSlowAgo()), Turns: m.GetTurns(), Usual: m.GetUsual(),
 	}
 	for _, p := range m.GetParts() {
 		s.Parts = append(s.Parts, Part{p.GetMark(), stateOf(p.GetState())})
@@ -44,7 +44,7 @@ func (s State) message() *storepb.Counter {
 		Count: int64(s.Count), First: s.First, Last: s.Last, Ago: since(s.Last, s.Hits), BlockedUntil: s.BlockedUntil,
 		Forgiven: int64(s.Forgiven), Excused: s.Excused, Aborted: int64(s.Aborted), Key: s.Key, Incident: s.Incident,
 		Ids: string(s.IDs), Messages: int64(s.Messages), Before: int64(s.Before), Asked: s.Asked, Rounds: int64(s.Rounds),
-		SlowAgo: since(s.Last, s.Slow),
+		SlowAgo: since(s.Last, s.Slow), Usual: s.Usual,
 	}
 	for _, p := range s.Parts {
 		m.Parts = append(m.Parts, &storepb.CounterPart{Mark: p.Mark, State: p.State.message()})

@@ -78,8 +78,8 @@ func (d *Decider) parts(check *checkpb.Check) []part {
 
 // counterPart reads a counter of a check.
 func (d *Decider) counterPart(check *checkpb.Check, c *checkpb.Counter) part {
-	c = d.Workloads.Moderate(check, c, d.Now())
-	one, err := evaluate.NewCounter(check, c)
+	c, judgement := d.Workloads.Moderate(check, c, d.Now())
+	one, err := evaluate.NewCounter(check, c, judgement)
 	var p part
 	if d.Cooldowns == nil || err != nil {
 		p = newPart(d, d.Counters, one, err)

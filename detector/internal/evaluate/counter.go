@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/detector/internal/counter"
+	"github.com/unloop/unloop/detector/internal/workload"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/finding"
@@ -29,7 +30,7 @@ type counterVerdict struct {
 }
 
 // NewCounter reads a counter of a check and refuses what no gateway sends.
-func NewCounter(check *checkpb.Check, c *checkpb.Counter) (*Counter, error) {
+func NewCounter(check *checkpb.Check, c *checkpb.Counter, judgement workload.Judgement) (*Counter, error) {
 	h := &Counter{check: check, counter: c, hit: counter.Hit{
 		N: int(min(check.GetHits(), maxHits)), Retry: check.GetRetry(), Incident: conversation(check, c.GetFingerprint()),
 		Request: check.GetRequestId(), ID: check.GetHit(), Asked: check.GetAsked(), Key: check.GetIdempotency(), Rounds: int(c.GetRounds()), Sample: c.GetSample(), Messages: int(c.GetMessages()),
@@ -37,6 +38,7 @@ func NewCounter(check *checkpb.Check, c *checkpb.Counter) (*Counter, error) {
 	var err error
 	if c.GetParted() {
 		h.parts, err = counter.PartsFromWire(c)
+		h.parts.Usual, h.parts.New = judgement.Usual, judgement.New
 	} else {
 		h.parts.Own, err = counter.FromWire(c)
 	}
@@ -176,7 +178,7 @@ func PartOfCounter(ref *checkpb.CounterRef) string {
 
 // Excuse returns the update that notes that a counted call got no answer.
 func Excuse(c *checkpb.Counter, aborted bool) (Update[counter.State], error) {
-	h, err := NewCounter(&checkpb.Check{}, c)
+	h, err := NewCounter(&checkpb.Check{}, c, workload.Judgement{})
 	if err != nil {
 		return Update[counter.State]{}, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/evaluate"
+	"github.com/unloop/unloop/detector/internal/workload"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
@@ -30,7 +31,7 @@ func counters(t *testing.T, check *checkpb.Check, all ...*checkpb.Counter) []par
 	t.Helper()
 	out := make([]part[counterState], len(all))
 	for i, c := range all {
-		one, err := evaluate.NewCounter(check, c)
+		one, err := evaluate.NewCounter(check, c, workload.Judgement{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +79,7 @@ func TestAccessOfACounter(t *testing.T) {
 		"one count": func(c *checkpb.Counter) { c.Fingerprint = nil },
 		"parts":     func(c *checkpb.Counter) { c.Parted, c.SlowHits = true, 1<<20 },
 	} {
-		if _, err := evaluate.NewCounter(&checkpb.Check{}, counterOf(edit)); err == nil {
+		if _, err := evaluate.NewCounter(&checkpb.Check{}, counterOf(edit), workload.Judgement{}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

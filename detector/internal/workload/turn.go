@@ -12,6 +12,12 @@ const (
 	maxTurns   = 128
 )
 
+// turns are a caller's newest requests of one kind.
+type turns struct {
+	since time.Time // of the first of them
+	list  []turn
+}
+
 // turn is a request. prompt is a part of its fingerprint.
 type turn struct {
 	prompt uint64
@@ -43,22 +49,26 @@ func follow(list []turn, next *turn) {
 	}
 }
 
-// add returns the requests in a list within a window, the newest last, with one more, which
-// it keeps if told to. A check that was sent twice is one request.
-func (m *Memory) add(key string, own *turn, window time.Duration, keep bool) []turn {
-	list := m.turns[key]
+// add returns a caller's requests within a window, the newest last, with one more, which it
+// keeps if told to. A check that was sent twice is one request.
+func (m *Memory) add(key string, own *turn, window time.Duration, keep bool) turns {
+	before, known := m.turns[key]
+	if !known {
+		before.since = own.at
+	}
+	list := before.list
 	if !keep {
 		list = slices.Clone(list)
 	}
 	list = slices.DeleteFunc(list, func(t turn) bool {
 		return own.at.Sub(t.at) >= window || own.hit != "" && t.hit == own.hit
 	})
-	list = append(list[max(0, len(list)-maxTurns+1):], *own)
+	after := turns{before.since, append(list[max(0, len(list)-maxTurns+1):], *own)}
 	if keep {
 		makeRoom(m.turns, key, maxCallers)
-		m.turns[key] = list
+		m.turns[key] = after
 	}
-	return list
+	return after
 }
 
 // goOn reports whether the prompt of the newest of some requests is one of conversations

@@ -27,30 +27,39 @@ const (
 // Make it with New.
 type Memory struct {
 	mu      sync.Mutex
-	turns   map[string][]turn    // by caller
+	turns   map[string]turns     // by caller
 	newest  map[string]string    // prompt by session
 	senders map[string][]*sender // by prompt
 }
 
 // New returns a memory without requests.
 func New() *Memory {
-	return &Memory{turns: map[string][]turn{}, newest: map[string]string{}, senders: map[string][]*sender{}}
+	return &Memory{turns: map[string]turns{}, newest: map[string]string{}, senders: map[string][]*sender{}}
+}
+
+// Judgement is what the memory says of a counter.
+type Judgement struct {
+	// Usual says that the prompt is a workload, or that the sessions which send it go on.
+	Usual bool
+	// New says that the caller is known for less than the counter's window.
+	New bool
 }
 
 // Moderate notes a check's counter, and returns the counter with the actions that remain.
 // The check is not changed. The counter of a workload warns at the most; that of a session
 // which goes on does not add to the count of several sessions.
-func (m *Memory) Moderate(check *checkpb.Check, c *checkpb.Counter, now time.Time) *checkpb.Counter {
+func (m *Memory) Moderate(check *checkpb.Check, c *checkpb.Counter, now time.Time) (*checkpb.Counter, Judgement) {
 	o := c.GetOpening()
 	if o == nil || len(c.GetFingerprint()) != fingerprintSize || len(c.GetSteps()) == 0 {
-		return c
+		return c, Judgement{}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	goesOn := o.GetNamed() && m.sessionGoesOn(check, c, now)
-	workload := m.isWorkload(check, c, now)
+	workload, isNew := m.isWorkload(check, c, now)
+	judgement := Judgement{Usual: workload || goesOn, New: isNew}
 	if !workload && (!goesOn || c.GetTogether() == nil) {
-		return c
+		return c, judgement
 	}
 	c = proto.CloneOf(c)
 	if goesOn {
@@ -62,14 +71,15 @@ func (m *Memory) Moderate(check *checkpb.Check, c *checkpb.Counter, now time.Tim
 			s.Action = min(s.GetAction(), checkpb.Action_ACTION_WARN)
 		}
 	}
-	return c
+	return c, judgement
 }
 
-// isWorkload notes a request, and reports whether its prompt is a workload of its caller.
-func (m *Memory) isWorkload(check *checkpb.Check, c *checkpb.Counter, now time.Time) bool {
+// isWorkload notes a request, and reports whether its prompt is a workload of its caller, and
+// whether that caller is new.
+func (m *Memory) isWorkload(check *checkpb.Check, c *checkpb.Counter, now time.Time) (workload, isNew bool) {
 	o := c.GetOpening()
 	if o.GetBegin() == 0 {
-		return false
+		return false, false
 	}
 	own := turn{
 		prompt: binary.BigEndian.Uint64(c.GetFingerprint()), begin: o.GetBegin(), length: o.GetMessages(),
@@ -79,14 +89,15 @@ func (m *Memory) isWorkload(check *checkpb.Check, c *checkpb.Counter, now time.T
 	first, later := "first"+key, "later"+key
 	window, row := time.Duration(c.GetWindowSeconds())*time.Second, int(c.GetSteps()[0].GetAt())
 	if o.GetFirst() {
-		list := m.add(first, &own, window, !check.GetPeek())
-		return isUsual(list, row, check.GetShared()) || goOn(list, row)
+		known := m.add(first, &own, window, !check.GetPeek())
+		return isUsual(known.list, row, check.GetShared()) || goOn(known.list, row), now.Sub(known.since) < window
 	}
 	if !check.GetPeek() {
-		follow(m.turns[first], &own)
-		follow(m.turns[later], &own)
+		follow(m.turns[first].list, &own)
+		follow(m.turns[later].list, &own)
 	}
-	return goOn(m.add(later, &own, window, !check.GetPeek()), row)
+	known := m.add(later, &own, window, !check.GetPeek())
+	return goOn(known.list, row), now.Sub(known.since) < window
 }
 
 // makeRoom removes any entry of a map that holds limit entries, unless the map has the key.
