@@ -12,7 +12,7 @@ import (
 const (
 	// pulseEvery is the pause between two looks at the connection, and pulseIdle that
 	// between two round trips while nothing is sent.
-	pulseEvery, pulseIdle = 250 * time.Millisecond, 2 * time.Second
+	pulseEvery, pulseIdle = 200 * time.Millisecond, 2 * time.Second
 	// silentAfter is how long a round trip may take before the server counts as silent.
 	silentAfter = 300 * time.Millisecond
 	// pulseTimeout is the time after which a round trip is tried again.
@@ -38,27 +38,24 @@ func (p *pulse) late() bool {
 // not answered in time.
 func (c *Conn) Silent() bool { return c.up.Load() && c.pulse.late() }
 
-// traffic is what a connection had sent and received, and when it last showed that the
-// server is there.
-type traffic struct {
-	sent, received uint64
-	shown          time.Time
+// idle says when a connection needs no round trip.
+type idle struct {
+	sent     uint64
+	answered time.Time
 }
 
-// since reports whether the server has sent something since the last call, and whether it
-// need not: nothing was sent to it either, and it showed itself within pulseIdle.
-func (t *traffic) since(now nats.Statistics, at time.Time) (heard, idle bool) {
-	heard, idle = now.InMsgs > t.received, now.OutMsgs == t.sent && at.Sub(t.shown) < pulseIdle
-	if t.sent, t.received = now.OutMsgs, now.InMsgs; heard {
-		t.shown = at
-	}
-	return heard, idle
+// since reports whether nothing was sent since the last call, and the server has answered
+// within pulseIdle.
+func (i *idle) since(now nats.Statistics, at time.Time) bool {
+	same := now.OutMsgs == i.sent
+	i.sent = now.OutMsgs
+	return same && at.Sub(i.answered) < pulseIdle
 }
 
-// watch measures round trips to the server unless messages show that it is there, and
-// notes the reason of an outage. It may wait for the client's lock.
+// watch measures round trips to the server, rarely while nothing is sent, and notes the
+// reason of an outage. It may wait for the client's lock.
 func (c *Conn) watch() {
-	var seen traffic
+	var unused idle
 	for pause.For(c.life, pulseEvery) == nil {
 		nc := c.NATS()
 		if !c.up.Load() {
@@ -67,14 +64,13 @@ func (c *Conn) watch() {
 			}
 			continue
 		}
-		heard, idle := seen.since(nc.Stats(), time.Now())
-		if idle && !heard && c.pulse.none() {
+		if unused.since(nc.Stats(), time.Now()) && c.pulse.none() {
 			continue
 		}
 		c.pulse.begin()
-		if heard || nc.FlushTimeout(pulseTimeout) == nil {
+		if nc.FlushTimeout(pulseTimeout) == nil {
 			c.pulse.clear()
-			seen.shown = time.Now()
+			unused.answered = time.Now()
 		}
 	}
 }
