@@ -47,7 +47,7 @@ var callers = map[string]caller{
 }
 
 // forwarders pass a request on as it is, with its path and method in headers.
-var forwarders = []string{"traefik", "kong", envoy}
+var forwarders = []string{"traefik", "kong", "bifrost", envoy}
 
 // envoy is Envoy's external authorization over HTTP, which sends the request with its path
 // behind the address that is asked.
