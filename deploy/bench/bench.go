@@ -49,6 +49,7 @@ var parts = []part{
 	{"check", "the check path, in one process and in three, against a NATS echo and Redis", (*bench).check},
 	{"detectors", "the check path with one, two and four detectors", (*bench).detectors},
 	{"blocked", "requests of blocked loops, against a bare handler", (*bench).blocked},
+	{"beside", "questions of other gateways, against what says yes to everything", (*bench).beside},
 }
 
 // options are the flags.

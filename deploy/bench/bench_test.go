@@ -99,3 +99,12 @@ func TestFlagsThatAreWrongAreErrors(t *testing.T) {
 		}
 	}
 }
+
+func TestCalloutsOfOtherGateways(t *testing.T) {
+	t.Parallel()
+	out := output(t, "-sample", "20ms", "-levels", "2", "beside")
+	mustContain(t, out, "| at 2 | empty callout over HTTP | Unloop |\n|---|---|---|\n| p50 ms | ", "| at 2 | empty ext_proc | Unloop |\n|---|---|---|\n| p50 ms | ")
+	if strings.Contains(out, "operations failed") {
+		t.Errorf("callouts failed:\n%s", out)
+	}
+}

@@ -20,17 +20,18 @@ import (
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
-// Roles of this executable: the command line of unloop, the upstream, the bare proxy, and a
-// NATS server.
+// Roles of this executable: the command line of unloop, the upstream, the bare proxy, a NATS
+// server, and what lets all that Envoy shows pass.
 const (
 	unloopRole = "role-unloop"
 	originRole = "role-origin"
 	proxyRole  = "role-proxy"
 	natsRole   = "role-nats"
+	yesRole    = "role-yes"
 )
 
 // roles serve until the context ends, most at the first argument.
-var roles = map[string]func(ctx context.Context, args []string) error{originRole: origin, proxyRole: proxy, natsRole: natsServer}
+var roles = map[string]func(ctx context.Context, args []string) error{originRole: origin, proxyRole: proxy, natsRole: natsServer, yesRole: yes}
 
 // startRole starts this executable in a role and returns its address.
 func startRole(ctx context.Context, g *group, args ...string) (*instance, error) {

@@ -7,12 +7,10 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
-	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	procv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 
-	"github.com/unloop/unloop/gateway/internal/edge/intake"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 )
 
@@ -60,7 +58,7 @@ func (x *exchange) send(m *procv3.ProcessingResponse) {
 	if x.silent {
 		return
 	}
-	_ = x.call.control.SetWriteDeadline(time.Now().Add(intake.IdleTime)) // none where tests have no deadlines
+	x.call.writeWithin()
 	if err := x.stream.Send(m); err != nil {
 		x.cancel()
 	}

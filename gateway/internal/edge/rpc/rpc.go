@@ -104,6 +104,8 @@ type call struct {
 	control *http.ResponseController
 	// peer is the address that it comes from.
 	peer string
+	// writing is the time at which writing ends.
+	writing time.Time
 }
 
 type callKey struct{}
@@ -118,6 +120,15 @@ func (c *call) readWithin(d time.Duration) {
 		at = time.Now().Add(d)
 	}
 	_ = c.control.SetReadDeadline(at)
+}
+
+// writeWithin ends the call if what is sent next is not read for a minute or two. Setting the
+// time takes longer than sending.
+func (c *call) writeWithin() {
+	if now := time.Now(); c.writing.Sub(now) < intake.IdleTime {
+		c.writing = now.Add(2 * intake.IdleTime)
+		_ = c.control.SetWriteDeadline(c.writing)
+	}
 }
 
 // keyed puts the key of a call's metadata in the place of the one in the request's headers.
