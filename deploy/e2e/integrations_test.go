@@ -6,9 +6,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
-	"go.yaml.in/yaml/v3"
 )
 
 // snippet is a block of code of a page.
@@ -35,26 +32,11 @@ func TestSnippetsOfIntegrationsAreTrue(t *testing.T) {
 			if err != nil || string(out) != "200 200 200 200 200 429 " {
 				t.Errorf("%v: %s", err, out)
 			}
-		case "yaml":
-			example, err := os.ReadFile("../beside/litellm/config.yaml")
-			if err != nil {
-				t.Fatal(err)
-			}
-			var said, is map[string]any
-			if err := yaml.Unmarshal([]byte(code), &said); err != nil {
-				t.Fatal(err)
-			}
-			if err := yaml.Unmarshal(example, &is); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(is["guardrails"], said["guardrails"]); diff != "" {
-				t.Errorf("the page has another guardrail than the example (-example +page):\n%s", diff)
-			}
 		default:
 			t.Errorf("nothing tries a block of %s", language)
 		}
 	}
-	if tried["sh"] != 1 || tried["yaml"] != 1 {
-		t.Errorf("tried %v", tried)
+	if tried["sh"] == 0 {
+		t.Error("the page has no command")
 	}
 }
