@@ -31,6 +31,14 @@ type mcpCall struct {
 	Arguments json.RawMessage `json:"arguments"`
 }
 
+// callIn returns the call in params; one without a name for what is none.
+func callIn(params []byte) (made mcpCall) {
+	if json.Unmarshal(params, &made) != nil {
+		return mcpCall{}
+	}
+	return made
+}
+
 // checkRequest answers agentgateway whether a tool may be called.
 func (h *Handler) checkRequest(ctx context.Context, q *connect.Request[extmcppb.McpRequest]) (*connect.Response[extmcppb.McpRequestResult], error) {
 	m := q.Msg
@@ -38,8 +46,8 @@ func (h *Handler) checkRequest(ctx context.Context, q *connect.Request[extmcppb.
 	if m.GetMethod() != toolCall {
 		return connect.NewResponse(pass), nil
 	}
-	var made mcpCall
-	if json.Unmarshal(m.GetMcpRequest(), &made) != nil || made.Name == "" {
+	made := callIn(m.GetMcpRequest())
+	if made.Name == "" {
 		return refusedMCP(extmcppb.AuthorizationError_INVALID, "the params of "+toolCall+" must have a name", ""), nil
 	}
 	header := http.Header{}
