@@ -9,7 +9,7 @@ import (
 )
 
 // snippet is a block of code of a page.
-var snippet = regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$")
+var snippet = regexp.MustCompile("(?s)\n```([a-z]+)\n(.*?)\n```\n")
 
 // Each block of code in docs/integrations.md does what the page says of it.
 func TestSnippetsOfIntegrationsAreTrue(t *testing.T) {
