@@ -99,6 +99,9 @@ func (x *exchange) begin(d *described, ended bool) {
 // is sent.
 func (x *exchange) finish(w *writer) {
 	x.call.readWithin(intake.IdleTime)
+	if x.upload != nil {
+		_ = x.upload.Close() // nobody reads the rest
+	}
 	x.mu.Lock()
 	if x.in == nil && !x.decided && w.status != 0 && w.status != respond.StatusClientLeft {
 		x.decided, x.stop = true, &procv3.ImmediateResponse{

@@ -46,6 +46,10 @@ type gateway struct {
 }
 
 func (g *gateway) Exchange(w http.ResponseWriter, r *http.Request, onward Onward) {
+	if r.URL.Path == "/refuse" {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
 	u := g.bodies.Watch(w, r, request.CallerOf(r))
 	defer u.Free()
 	body, err := intake.Read(r, 1<<20)
@@ -280,6 +284,28 @@ func TestMemoryIsSharedByCallers(t *testing.T) {
 	say(t, keyed, requestBody(strings.Repeat("x", 100000), true))
 	if m := hear(t, keyed); string(m.GetImmediateResponse().GetBody()) != "stopped" {
 		t.Errorf("another caller: %v", m)
+	}
+}
+
+// A request that is refused by its headers alone is answered, and its body read by nobody.
+func TestABodyThatNobodyReadsHoldsUpNothing(t *testing.T) {
+	t.Parallel()
+	conn, _ := serveRPC(t, 64<<20)
+	for _, mode := range []modev3.ProcessingMode_BodySendMode{modev3.ProcessingMode_BUFFERED, modev3.ProcessingMode_STREAMED, modev3.ProcessingMode_FULL_DUPLEX_STREAMED} {
+		stream := process(t, t.Context(), conn, modes(mode), ":path", "/refuse", ":method", "POST")
+		if err := stream.Send(requestBody(strings.Repeat("x", 100_000), false)); err != nil && !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		m := hear(t, stream)
+		if m.GetRequestHeaders() != nil {
+			m = hear(t, stream)
+		}
+		if m.GetImmediateResponse().GetStatus().GetCode() != http.StatusUnauthorized {
+			t.Errorf("%v: %v", mode, m)
+		}
+		if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
+			t.Errorf("%v: %v", mode, err)
+		}
 	}
 }
 
