@@ -11,6 +11,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	procv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 
+	"github.com/unloop/unloop/gateway/internal/edge/intake"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 )
 
@@ -109,7 +110,9 @@ func (x *exchange) pump(body *request.Body) {
 	}
 	_ = x.upload.Close() // its end may still come, and nothing else
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		x.call.readWithin(intake.IdleTime)
 		<-x.upload.ended
+		x.call.readWithin(0)
 		x.sendEnd()
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -17,6 +17,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/edge/checkapi"
 	"github.com/unloop/unloop/gateway/internal/edge/intake"
 	"github.com/unloop/unloop/gateway/internal/edge/serve"
+	"github.com/unloop/unloop/gateway/internal/share/fair"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/schemas/kit/access"
 )
@@ -25,8 +26,8 @@ const (
 	// envelope is how much larger a message may be than the body in it, in bytes: the
 	// headers of a request come in messages, too.
 	envelope = 64 << 10
-	// maxCalls bounds the calls at the same time. A request that passes Envoy is a call until
-	// its answer is over.
+	// maxCalls bounds the calls at the same time, of which one caller may have half. A request
+	// that passes Envoy is a call until its answer is over.
 	maxCalls = 8192
 )
 
@@ -62,12 +63,16 @@ type Handler struct {
 	cfg   Config
 	mux   http.ServeMux
 	fault *connect.ErrorWriter
-	calls atomic.Int64
+
+	mu sync.Mutex
+	// calls are those at this time, and by has those of each caller.
+	calls int64
+	by    map[fair.Caller]int64
 }
 
 // New returns a handler.
 func New(cfg Config) *Handler {
-	h := &Handler{cfg: cfg, fault: connect.NewErrorWriter()}
+	h := &Handler{cfg: cfg, fault: connect.NewErrorWriter(), by: map[fair.Caller]int64{}}
 	for path, handler := range map[string]http.Handler{
 		processPath:       connect.NewBidiStreamHandler(processPath, h.process),
 		authorizePath:     connect.NewUnaryHandler(authorizePath, h.authorize),
@@ -85,17 +90,39 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this address speaks gRPC", http.StatusUnsupportedMediaType)
 		return
 	}
-	defer h.calls.Add(-1)
-	if h.calls.Add(1) > maxCalls {
+	caller := request.CallerOf(r)
+	if !h.enter(caller) {
 		_ = h.fault.Write(w, r, connect.NewError(connect.CodeResourceExhausted, errTooMany)) // who left needs no answer
 		return
 	}
-	f := &frames{ReadCloser: r.Body, memory: h.cfg.Bodies.Reserve(r.Context(), request.CallerOf(r)), max: int(h.cfg.MaxBytes) + envelope}
+	defer h.leave(caller)
+	f := &frames{ReadCloser: r.Body, memory: h.cfg.Bodies.Reserve(r.Context(), caller), max: int(h.cfg.MaxBytes) + envelope}
 	defer f.memory.Free()
 	c := &call{frames: f, control: http.NewResponseController(w), peer: r.RemoteAddr}
 	c.readWithin(serve.HeaderTimeout)
 	r.Body = f
 	h.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callKey{}, c)))
+}
+
+// enter counts a call, and reports whether its caller may have one more.
+func (h *Handler) enter(caller fair.Caller) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !fair.May(h.by[caller], 1, maxCalls-h.calls) {
+		return false
+	}
+	h.calls++
+	h.by[caller]++
+	return true
+}
+
+func (h *Handler) leave(caller fair.Caller) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.calls--
+	if h.by[caller]--; h.by[caller] == 0 {
+		delete(h.by, caller)
+	}
 }
 
 // call is one call of gRPC.

@@ -309,6 +309,24 @@ func TestABodyThatNobodyReadsHoldsUpNothing(t *testing.T) {
 	}
 }
 
+// One caller's calls leave room for those of others.
+func TestCallsAreSharedByCallers(t *testing.T) {
+	t.Parallel()
+	h := New(Config{})
+	n := 0
+	for h.enter(1) {
+		n++
+	}
+	if n != maxCalls/2 || !h.enter(2) {
+		t.Errorf("one caller has %d calls, another one none", n)
+	}
+	h.leave(2)
+	h.leave(1)
+	if !h.enter(1) || h.enter(1) {
+		t.Error("a call that is over leaves no room")
+	}
+}
+
 func TestARequestWithoutABodyGoesOn(t *testing.T) {
 	t.Parallel()
 	conn, g := serveRPC(t, 64<<20)
