@@ -48,6 +48,7 @@ var parts = []part{
 	{"stream", "streamed answers through the gateway, against a bare proxy, and the memory of open streams", (*bench).stream},
 	{"check", "the check path, in one process and in three, against a NATS echo and Redis", (*bench).check},
 	{"detectors", "the check path with one, two and four detectors", (*bench).detectors},
+	{"partitions", "writes to a cluster of three NATS servers, with one, two and four partitions and one and three replicas", (*bench).partitions},
 	{"blocked", "requests of blocked loops, against a bare handler", (*bench).blocked},
 	{"beside", "questions of other gateways, against what says yes to everything", (*bench).beside},
 }
