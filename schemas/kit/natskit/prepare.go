@@ -26,7 +26,7 @@ func (p Prepared) Raised() bool { return !p.Created && p.Replicas > p.Before }
 // Prepare creates the missing streams of a layout, and gives those that have fewer
 // replicas than the layout more of them, in place. It marks their state, has the layout's
 // copies of other regions made, and changes nothing else. Then it waits
-// until the replicas have what the stream has.
+// until the replicas have what the stream has, and spreads the leaders of partitions.
 func Prepare(ctx context.Context, js jetstream.JetStream, layout Layout) (done []Prepared, err error) {
 	for _, cfg := range layout.Configs() {
 		p, err := prepare(ctx, js, cfg, layout.Partitions)
@@ -39,6 +39,9 @@ func Prepare(ctx context.Context, js jetstream.JetStream, layout Layout) (done [
 		if err := caughtUp(ctx, js, p.Stream); err != nil {
 			return done, err
 		}
+	}
+	if layout.Partitions > 1 {
+		return done, spreadLeaders(ctx, js, layout)
 	}
 	return done, nil
 }

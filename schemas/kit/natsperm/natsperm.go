@@ -197,6 +197,7 @@ func (b *builder) move(partitions int) {
 		for _, name := range partition.Names(bucket, partitions) {
 			if partitions > 1 {
 				b.publish("move records between partitions", record(name, ">"))
+				b.api("spread the leaders of partitions", "STREAM.LEADER.STEPDOWN."+kv(name))
 			}
 		}
 	}

@@ -1,0 +1,84 @@
+package natskit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/schemas/kit/partition"
+)
+
+// leadWithin bounds the election of a leader.
+const leadWithin = 10 * time.Second
+
+// spreadLeaders has the partitions of each bucket led by all of its servers, if some lead more
+// than their share: leaders are elected at random.
+func spreadLeaders(ctx context.Context, js jetstream.JetStream, layout Layout) error {
+	for number, bucket := range partition.Buckets {
+		if !layout.lists(BucketStream(bucket)) {
+			continue
+		}
+		names := partition.Names(bucket, layout.Partitions)
+		leads, servers := map[string]int{}, 1
+		for _, name := range names {
+			all, leader, err := serversOf(ctx, js, BucketStream(name))
+			if err != nil {
+				return err
+			}
+			leads[leader], servers = leads[leader]+1, max(servers, len(all))
+		}
+		share := (len(names) + servers - 1) / servers
+		if slices.Max(slices.Collect(maps.Values(leads))) <= share {
+			continue
+		}
+		for part, name := range names {
+			if err := lead(ctx, js, BucketStream(name), part+number); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// serversOf returns the servers that have a stream, and which of them leads it; none without a
+// cluster.
+func serversOf(ctx context.Context, js jetstream.JetStream, name string) (all []string, leader string, err error) {
+	stream, err := js.Stream(ctx, name)
+	if err != nil {
+		return nil, "", fmt.Errorf("look who leads %s: %w", name, err)
+	}
+	in := stream.CachedInfo().Cluster
+	if in == nil || in.Leader == "" {
+		return nil, "", nil
+	}
+	all = append(all, in.Leader)
+	for _, peer := range in.Replicas {
+		all = append(all, peer.Name)
+	}
+	slices.Sort(all)
+	return all, in.Leader, nil
+}
+
+// lead has a stream led by one of the servers that have it, by its number.
+func lead(ctx context.Context, js jetstream.JetStream, name string, number int) error {
+	ctx, cancel := context.WithTimeout(ctx, leadWithin)
+	defer cancel()
+	all, leader, err := serversOf(ctx, js, name)
+	if err != nil || len(all) == 0 || leader == all[number%len(all)] {
+		return err
+	}
+	wanted := all[number%len(all)]
+	ask, err := json.Marshal(map[string]any{"placement": map[string]string{"preferred": wanted}})
+	if err != nil {
+		return err
+	}
+	if _, err := js.Conn().RequestWithContext(ctx, APISubject(js, "STREAM.LEADER.STEPDOWN."+name), ask); err != nil {
+		return fmt.Errorf("have %s led by %s: %w", name, wanted, err)
+	}
+	return caughtUp(ctx, js, name)
+}
