@@ -42,7 +42,7 @@ func scanAfter(t *testing.T, c *client) {
 	}))
 	t.Cleanup(upstream.Close)
 	home := t.TempDir()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	args, environ := c.command(t, c, home, upstream.URL)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
