@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/textproto"
 	"strconv"
 	"time"
@@ -109,9 +110,7 @@ func seconds(d time.Duration) string { return strconv.Itoa(int(d/time.Second)) +
 // put writes a message if the key's last one still has the sequence.
 func (m Mover) put(ctx context.Context, bucket, key string, data []byte, seq uint64, ttl string, mark nats.Header) (uint64, error) {
 	msg := &nats.Msg{Subject: m.Record(bucket, key), Data: data, Header: nats.Header{jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(seq, 10)}}}
-	for name, value := range mark {
-		msg.Header[name] = value
-	}
+	maps.Copy(msg.Header, mark)
 	if ttl != "" {
 		msg.Header[jetstream.MsgTTLHeader] = []string{ttl}
 	}
