@@ -253,7 +253,11 @@ func (s *State) weighCycle(f *Detection, rounds []round, p *Params) bool {
 	}
 	r.hasty /= uint32(f.Period) //nolint:gosec // a small number
 	gap := between(rounds[0].at, rounds[len(rounds)-1].at) / time.Duration(len(rounds)-1)
-	switch last := rounds[len(rounds)-f.Period:]; {
+	last := rounds[len(rounds)-f.Period:]
+	if gap >= slowGap/2 && !slices.ContainsFunc(last, func(r round) bool { return !r.sameTool(&last[0]) }) {
+		gap *= time.Duration(f.Period)
+	}
+	switch {
 	case !slices.ContainsFunc(last, func(r round) bool { return !r.polls(gap) }):
 		f.Poll, f.Passed, f.Threshold = true, between(rounds[0].at, rounds[len(rounds)-1].at), p.Repeats*p.PollMultiplier
 		switch quick := r.quick(); {
@@ -288,6 +292,32 @@ func (r round) all(f flags) bool {
 // so slowly that it does.
 func (r round) polls(gap time.Duration) bool {
 	return r.all(poll|waited) || gap >= slowFor(r.all(failed)) && r.all(poll|waited|look)
+}
+
+// gapBefore returns the time between a round and the one before. Of looks at several things
+// in turn with one tool, which come half as slowly as others at least, it is the time since
+// the same thing was looked at.
+func gapBefore(rounds []round, i int) time.Duration {
+	if i == 0 {
+		return 0
+	}
+	gap := between(rounds[i-1].at, rounds[i].at)
+	for j := i - 1; gap >= slowGap/2 && j >= 0 && rounds[j].sameTool(&rounds[i]); j-- {
+		if equalRounds(rounds[j].calls, rounds[i].calls) {
+			return between(rounds[j].at, rounds[i].at)
+		}
+	}
+	return gap
+}
+
+// sameTool reports whether two rounds call one tool, and no other.
+func (r round) sameTool(other *round) bool {
+	tool := other.calls[0].tool
+	return r.allOf(tool) && other.allOf(tool)
+}
+
+func (r round) allOf(tool uint32) bool {
+	return !slices.ContainsFunc(r.calls, func(c pastCall) bool { return c.tool != tool })
 }
 
 // any reports whether a call has one of the flags.

@@ -3,7 +3,6 @@ package toolloop
 import (
 	"math/bits"
 	"slices"
-	"time"
 )
 
 // pair is a call with its result.
@@ -46,10 +45,7 @@ func (s *State) nothingNew(turn []int, p *Params) (Detection, bool) {
 	last := news
 	for i, r := range rounds {
 		last = before.take(r.calls)
-		gap := time.Duration(0)
-		if i > 0 {
-			gap = between(rounds[i-1].at, r.at)
-		}
+		gap := gapBefore(rounds, i)
 		quick := gap > 0 && gap < slowGap
 		switch {
 		case last == news:
