@@ -74,10 +74,14 @@ func (s Sentences) OtherItem(earlier Sentences) bool {
 }
 
 // goesOn reports whether a text goes on in the middle of the sentence with which an earlier
-// one ended, given the beginnings of its sentences: somebody types or speaks.
+// one ended, or with a sentence that is open behind it, given the beginnings of its
+// sentences: somebody types or speaks.
 func (s Sentences) goesOn(earlier, beginnings Sentences) bool {
-	whole := len(earlier) - 1
-	return whole >= 0 && whole < len(s) && slices.Equal(s[:whole], earlier[:whole]) && slices.Contains(beginnings, earlier[whole])
+	n, whole := len(earlier), len(earlier)-1
+	if n > 0 && n < len(s) && slices.Equal(s[:n], earlier) && slices.Contains(beginnings, s[len(s)-1]) {
+		return true
+	}
+	return whole >= 0 && !slices.Equal(s, earlier) && whole < len(s) && slices.Equal(s[:whole], earlier[:whole]) && slices.Contains(beginnings, earlier[whole])
 }
 
 // shared counts the words of the sentences that other has too, and of those that

@@ -54,6 +54,27 @@ func TestOtherItemInTheSameFrame(t *testing.T) {
 	}
 }
 
+func TestATextThatIsTypedGoesOn(t *testing.T) {
+	t.Parallel()
+	a, b, c, part := words(1, 5), words(2, 5), words(3, 3), words(4, 2)
+	for name, tt := range map[string]struct {
+		newer, older, beginnings compare.Sentences
+		want                     bool
+	}{
+		"in a sentence":                  {compare.Sentences{a, b}, compare.Sentences{a, part}, compare.Sentences{part}, true},
+		"behind one, which is open":      {compare.Sentences{a, c}, compare.Sentences{a}, compare.Sentences{part, c}, true},
+		"behind one, which ended":        {compare.Sentences{a, c}, compare.Sentences{a}, compare.Sentences{part}, false},
+		"the same, which is open":        {compare.Sentences{a, c}, compare.Sentences{a, c}, compare.Sentences{part, c}, false},
+		"another one before":             {compare.Sentences{b, c}, compare.Sentences{a}, compare.Sentences{c}, false},
+		"nothing, behind which all goes": {compare.Sentences{a}, nil, compare.Sentences{a}, false},
+	} {
+		s := compare.Subject{Sentences: tt.newer, Beginnings: tt.beginnings}
+		if got := s.Compared(compare.Past{}, tt.older, 0).OtherItem; got != tt.want {
+			t.Errorf("%s: %t, want %t", name, got, tt.want)
+		}
+	}
+}
+
 func TestComparisonsChooseTheirEntries(t *testing.T) {
 	t.Parallel()
 	history := []compare.Past{

@@ -7,7 +7,9 @@
 package sentences
 
 import (
+	"bytes"
 	"encoding/binary"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -56,16 +58,29 @@ func Of(text []byte, o Options) List {
 }
 
 // maxBeginnings is the maximum length of Beginnings.
-const maxBeginnings = 64
+const maxBeginnings = 192
 
-// Beginnings returns a number, as in a List, for the first words of each sentence of a text,
-// for each number of words but all of them. It has those of the last sentences, since a
-// text that somebody types or speaks grows at its end.
+// Beginnings returns a number, as in a List, for each beginning of each sentence of a text,
+// which may end within a word; of the last sentence, if nothing ends it, the whole is one, too.
+// It has those of the last sentences, since a text that somebody types or speaks grows at its
+// end.
 func Beginnings(text []byte, o Options) List {
 	r := reader{mask: o.MaskNumbers, sum: offset, beginnings: List{}}
 	r.begin()
 	r.read(text[max(0, len(text)-maxRead):])
+	if end := len(bytes.TrimRight(text, " \t")); end > 0 && len(r.all) > 0 && !strings.ContainsRune(ends, lastRune(text[:end])) {
+		last := r.all[len(r.all)-1]
+		r.beginnings = append(r.beginnings, number((offset^last.hash)*prime, last.words))
+	}
 	return r.beginnings.Last(maxBeginnings)
+}
+
+// ends are the signs that end a sentence.
+const ends = ".!?:;\n\r。！？：；…|"
+
+func lastRune(text []byte) rune {
+	c, _ := utf8.DecodeLastRune(text)
+	return c
 }
 
 // sentence is one sentence that was read.
@@ -123,6 +138,10 @@ func (r *reader) letters(text []byte) int {
 
 // add adds a byte to the word.
 func (r *reader) add(c byte) {
+	if r.beginnings != nil && r.length > 0 {
+		hash := (r.open.hash ^ mix(r.sum)) * prime // as endWord does
+		r.beginnings = append(r.beginnings, number((offset^hash)*prime, r.open.words+1))
+	}
 	if r.length < longestWord {
 		r.word[r.length] = c
 	}
@@ -170,7 +189,7 @@ func (r *reader) rune(c rune) {
 func (r *reader) mark(c rune) {
 	r.endWord()
 	switch c {
-	case '.', '!', '?', ':', ';', '\n', '\r', '。', '！', '？', '：', '；', '…', '|':
+	case '.', '!', '?', ':', ';', '\n', '\r', '。', '！', '？', '：', '；', '…', '|': // those of ends
 		r.endSentence()
 	case '"', '`', '“', '”', '«', '»', '„':
 		r.quoted = true

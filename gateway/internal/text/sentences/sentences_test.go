@@ -100,7 +100,7 @@ func TestBeginningsAreThoseOfOpenSentences(t *testing.T) {
 	goesOn := func(earlier, later string) bool {
 		e, l := of(earlier), of(later)
 		last := len(e) - 1
-		return last < len(l) && slices.Equal(e[:last], l[:last]) && slices.Contains(sentences.Beginnings([]byte(later), sentences.Options{}), e[last])
+		return last < len(l) && !slices.Equal(e, l) && slices.Equal(e[:last], l[:last]) && slices.Contains(sentences.Beginnings([]byte(later), sentences.Options{}), e[last])
 	}
 	for _, tt := range []struct {
 		earlier, later string
@@ -109,6 +109,8 @@ func TestBeginningsAreThoseOfOpenSentences(t *testing.T) {
 		{"book a table", "book a table for two", true},
 		{"Hello there. Book a", "Hello there. Book a table, please", true},
 		{strings.Repeat("word after word ", 20), strings.Repeat("word after word ", 20) + "and on", true},
+		{"Hello there. Book a tab", "Hello there. Book a table, please", true},
+		{"Buche einen grö", "Buche einen größeren Tisch", true},
 		{"book a table", "book a table", false},
 		{"book a table", "Book a table. Now!", false},
 		{"book a table", "book the table for two", false},
@@ -117,7 +119,14 @@ func TestBeginningsAreThoseOfOpenSentences(t *testing.T) {
 			t.Errorf("%q, then %q: %v, want %v", tt.earlier, tt.later, got, tt.want)
 		}
 	}
-	if n := len(sentences.Beginnings([]byte(strings.Repeat("Many words are here in one row. ", 4000)), sentences.Options{})); n != 64 {
-		t.Errorf("%d beginnings, want 64", n)
+	whole := func(text string) bool {
+		l := of(text)
+		return slices.Contains(sentences.Beginnings([]byte(text), sentences.Options{}), l[len(l)-1])
+	}
+	if !whole("Hello. Book a table") || !whole("Hello. Book a table ") || whole("Hello. Book a table. ") || whole("はい。") {
+		t.Error("the whole of the last sentence is a beginning if nothing ends it, and only then")
+	}
+	if n := len(sentences.Beginnings([]byte(strings.Repeat("Many words are here in one row. ", 4000)), sentences.Options{})); n != 192 {
+		t.Errorf("%d beginnings, want 192", n)
 	}
 }
