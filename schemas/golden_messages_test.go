@@ -39,6 +39,9 @@ func promptGolden() map[string]proto.Message {
 		"owed-1":              &checkpb.Owed{Caller: "c4", Body: []byte{1, 2}, Finding: &checkpb.Finding{Policy: "p", Action: checkpb.Action_ACTION_HINT}},
 		"outcome-hit-1":       &checkpb.Outcome{Corrections: []*checkpb.Correction{{Delta: -2, Hit: "q6urq6ur"}}},
 		"check-batch-home-1":  &checkpb.CheckBatch{Checks: []*checkpb.Check{{RequestId: "req_def456", Home: true}}},
+		"check-batch-history-1": &checkpb.CheckBatch{Checks: []*checkpb.Check{{Counters: []*checkpb.Counter{{
+			Policy: "agent-tools", Opening: &checkpb.Opening{Begin: 0xabab, Messages: 6, History: 0xfeed, Before: 0xbeef},
+		}}}}},
 		"check-batch-others-1": &checkpb.CheckBatch{Checks: []*checkpb.Check{{
 			Exchange: &semanticpb.Exchange{Said: "Read main.go", Trace: &semanticpb.Trace{Digest: 0xfeed, Others: []uint64{0xbeef}}},
 		}}},

@@ -19,7 +19,7 @@ type honest struct {
 
 // honestScenes returns the honest scenes of all tables.
 func honestScenes() []honest {
-	return slices.Concat(mediaScenes, wokenScenes, waitingScenes, firstScenes, busyScenes, workScenes, chatScenes, gameScenes, lookScenes, jobScenes, peopleScenes, textScenes, moreScenes, batchScenes)
+	return slices.Concat(mediaScenes, wokenScenes, waitingScenes, firstScenes, busyScenes, workScenes, chatScenes, gameScenes, lookScenes, jobScenes, peopleScenes, textScenes, moreScenes, batchScenes, usualScenes)
 }
 
 // Each honest scene passes in each wire format: none of its requests is stopped, and

@@ -1123,7 +1123,11 @@ type Opening struct {
 	// The request shows nothing of the model's.
 	First bool `protobuf:"varint,3,opt,name=first,proto3" json:"first,omitempty"`
 	// The session names itself.
-	Named         bool `protobuf:"varint,4,opt,name=named,proto3" json:"named,omitempty"`
+	Named bool `protobuf:"varint,4,opt,name=named,proto3" json:"named,omitempty"`
+	// Names the exchanges of the agent that the request shows, and those before the newest
+	// one; 0 for none, or where the request does not show them all.
+	History       uint64 `protobuf:"fixed64,5,opt,name=history,proto3" json:"history,omitempty"`
+	Before        uint64 `protobuf:"fixed64,6,opt,name=before,proto3" json:"before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1184,6 +1188,20 @@ func (x *Opening) GetNamed() bool {
 		return x.Named
 	}
 	return false
+}
+
+func (x *Opening) GetHistory() uint64 {
+	if x != nil {
+		return x.History
+	}
+	return 0
+}
+
+func (x *Opening) GetBefore() uint64 {
+	if x != nil {
+		return x.Before
+	}
+	return 0
 }
 
 // Together counts several sessions' hits. A session adds to it until its own
@@ -3751,12 +3769,14 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\tcomplaint\x18\x12 \x01(\bR\tcomplaint\x12\x16\n" +
 	"\x06closed\x18\x13 \x01(\bR\x06closed\x12\x1a\n" +
 	"\bmessages\x18\x14 \x01(\rR\bmessages\x122\n" +
-	"\aopening\x18\x15 \x01(\v2\x18.unloop.check.v1.OpeningR\aopening\"g\n" +
+	"\aopening\x18\x15 \x01(\v2\x18.unloop.check.v1.OpeningR\aopening\"\x99\x01\n" +
 	"\aOpening\x12\x14\n" +
 	"\x05begin\x18\x01 \x01(\x06R\x05begin\x12\x1a\n" +
 	"\bmessages\x18\x02 \x01(\rR\bmessages\x12\x14\n" +
 	"\x05first\x18\x03 \x01(\bR\x05first\x12\x14\n" +
-	"\x05named\x18\x04 \x01(\bR\x05named\"w\n" +
+	"\x05named\x18\x04 \x01(\bR\x05named\x12\x18\n" +
+	"\ahistory\x18\x05 \x01(\x06R\ahistory\x12\x16\n" +
+	"\x06before\x18\x06 \x01(\x06R\x06before\"w\n" +
 	"\bTogether\x12 \n" +
 	"\vfingerprint\x18\x01 \x01(\fR\vfingerprint\x12\x1c\n" +
 	"\tthreshold\x18\x02 \x01(\rR\tthreshold\x12+\n" +

@@ -23,6 +23,9 @@ type turn struct {
 	prompt uint64
 	begin  uint64 // Opening.begin
 	length uint32 // Opening.messages
+	// history and before are Opening's.
+	history, before uint64
+
 	at     time.Time
 	hit    string // Check.hit
 	sample bool
@@ -32,6 +35,9 @@ type turn struct {
 // turnMessages is the number of messages that a conversation's next request has more, at
 // most: an answer, which may be in parts, and what follows it.
 const turnMessages = 4
+
+// patience is how long a model and a person may take until a conversation goes on.
+const patience = 20 * time.Second
 
 // follow marks the request that another one most likely goes on from: the newest of the
 // longest that it may go on from and that are not marked yet.
@@ -73,10 +79,11 @@ func (m *Memory) add(key string, own *turn, window time.Duration, keep bool) tur
 
 // goOn reports whether the prompt of the newest of some requests is one of conversations
 // that go on: most of the equal ones did, and fewer than a row that is stopped did not. What
-// follows is counted by itself. An agent that says the same again and again sends the same
-// prompt with ever more messages: those are no conversations side by side.
+// follows is counted by itself. Of the newest, two rows may go on as yet. An agent that says
+// the same again and again sends the same prompt with ever more messages: those are no
+// conversations side by side.
 func goOn(list []turn, row int) bool {
-	newest, wentOn, ended := list[len(list)-1], 0, 0
+	newest, wentOn, ended, open := list[len(list)-1], 0, 0, 0
 	for _, t := range list {
 		if t.prompt != newest.prompt {
 			continue
@@ -84,9 +91,34 @@ func goOn(list []turn, row int) bool {
 		if t.length != newest.length {
 			return false
 		}
-		wentOn, ended = wentOn+count(t.wentOn), ended+count(!t.wentOn && !t.sample)
+		young := newest.at.Sub(t.at) < patience
+		wentOn, ended, open = wentOn+count(t.wentOn), ended+count(!t.wentOn && !t.sample && !young), open+count(!t.wentOn && !t.sample && young)
 	}
+	ended += max(0, open-2*row)
 	return wentOn > 0 && wentOn >= ended && ended < row
+}
+
+// isApart reports whether the prompt of the newest of some requests with history comes from
+// several conversations that end alike, and fewer times than a row that is stopped from the
+// one of the newest: visitors who all say thanks in the end. A conversation has other
+// exchanges before it than the others. Where the list does not have them all, that cannot be
+// said.
+func isApart(list []turn, row int) bool {
+	newest := list[len(list)-1]
+	if newest.history == 0 {
+		return false
+	}
+	var own, all int
+	at := newest
+	for i := range slices.Backward(list) {
+		t := &list[i]
+		if before := at.before != 0 && t.history == at.before; before || t.history == at.history {
+			at = *t
+			own += count(t.prompt == newest.prompt && !t.sample)
+		}
+		all += count(t.prompt == newest.prompt && !t.sample)
+	}
+	return own < row && all >= row
 }
 
 // isUsual reports whether the prompt of the newest of some first requests is that of less

@@ -83,7 +83,7 @@ func (m *Memory) isWorkload(check *checkpb.Check, c *checkpb.Counter, now time.T
 	}
 	own := turn{
 		prompt: binary.BigEndian.Uint64(c.GetFingerprint()), begin: o.GetBegin(), length: o.GetMessages(),
-		at: now, sample: c.GetSample(), hit: check.GetHit(),
+		history: o.GetHistory(), before: o.GetBefore(), at: now, sample: c.GetSample(), hit: check.GetHit(),
 	}
 	key := c.GetPolicy() + check.GetIdentity().GetCaller() + string(c.GetFingerprint()[askedEnd:sessionEnd])
 	first, later := "first"+key, "later"+key
@@ -97,7 +97,7 @@ func (m *Memory) isWorkload(check *checkpb.Check, c *checkpb.Counter, now time.T
 		follow(m.turns[later].list, &own)
 	}
 	known := m.add(later, &own, window, !check.GetPeek())
-	return goOn(known.list, row), now.Sub(known.since) < window
+	return goOn(known.list, row) || isApart(known.list, row), now.Sub(known.since) < window
 }
 
 // makeRoom removes any entry of a map that holds limit entries, unless the map has the key.

@@ -28,6 +28,8 @@ type request struct {
 	peek     bool
 	shared   bool
 	hit      string
+	// history and before are Opening's.
+	history, before uint64
 }
 
 // caller sends the requests of one caller.
@@ -51,6 +53,7 @@ func (c *caller) check(r request) *checkpb.Check {
 		Steps: []*checkpb.Step{{At: row, Action: stop}},
 		Opening: &checkpb.Opening{
 			Begin: r.begin + 1, Messages: max(r.messages, 2), First: r.messages == 0, Named: r.session != "",
+			History: r.history, Before: r.before,
 		},
 	}
 	if r.session != "" {
@@ -134,7 +137,7 @@ func TestConversationsThatGoOnAreAWorkload(t *testing.T) {
 	}{
 		"all":                          {goesOn: func(int) bool { return true }, want: warn},
 		"most":                         {goesOn: func(i int) bool { return i%4 > 0 }, want: warn},
-		"few":                          {goesOn: func(i int) bool { return i%4 == 0 }, want: stop},
+		"few":                          {goesOn: func(i int) bool { return i%6 == 0 }, want: stop},
 		"none":                         {goesOn: func(int) bool { return false }, want: stop},
 		"all, by an answer in parts":   {goesOn: func(int) bool { return true }, next: request{messages: 6}, want: warn},
 		"none, as a peek":              {goesOn: func(int) bool { return true }, next: request{peek: true}, want: stop},
@@ -151,12 +154,57 @@ func TestConversationsThatGoOnAreAWorkload(t *testing.T) {
 			k.send(t, request{messages: c.messages})
 			if c.goesOn(i) {
 				k.send(t, next)
-				k.send(t, next) // the second time adds nothing
+				k.send(t, next) // it may be that of another one
 			}
 			k.now = k.now.Add(4 * time.Second)
 		}
 		if got := action(k.send(t, request{messages: c.messages})); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// Conversations that end alike are a workload; one that says the same again and again, or is
+// sent again and again, is none, whatever others say.
+func TestConversationsThatEndAlikeAreAWorkload(t *testing.T) {
+	t.Parallel()
+	grows := func(i int) request {
+		return request{messages: uint32(4 + 2*i), history: uint64(100 + i), before: uint64(99 + i)}
+	}
+	apart := func(i int) request {
+		return request{messages: uint32(4 + i%2), history: uint64(1000 + i), before: uint64(2000 + i)}
+	}
+	for name, c := range map[string]struct {
+		sends []func(i int) request // in turn
+		want  checkpb.Action
+	}{
+		"apart":                        {[]func(int) request{apart}, warn},
+		"one that grows":               {[]func(int) request{grows}, stop},
+		"one that grows, among others": {[]func(int) request{apart, grows}, stop},
+		"one that is sent again":       {[]func(int) request{func(int) request { return request{messages: 4, history: 7, before: 6} }}, stop},
+		"histories that are not shown": {[]func(int) request{func(int) request { return request{messages: 4} }}, stop},
+		"by turns": {[]func(int) request{func(i int) request {
+			r := grows(i)
+			r.prompt = i % 2
+			return r
+		}}, stop},
+	} {
+		k := newCaller()
+		var got *checkpb.Counter
+		for i := range 2*row + 1 {
+			for _, next := range c.sends {
+				got = k.send(t, next(i))
+			}
+			k.now = k.now.Add(2 * time.Second)
+		}
+		if action(got) != c.want {
+			t.Errorf("%s: %s, want %s", name, action(got), c.want)
+		}
+	}
+	k := newCaller() // that has just begun, and did not see the others
+	for i := range row - 1 {
+		if got := action(k.send(t, apart(i))); got != stop {
+			t.Errorf("request %d is known to be apart", i)
 		}
 	}
 }
@@ -274,19 +322,25 @@ func TestTheMemoryIsBounded(t *testing.T) {
 
 func TestMostConversationsMustHaveGoneOn(t *testing.T) {
 	t.Parallel()
-	ended, sample, on := turn{prompt: 1}, turn{prompt: 1, sample: true}, turn{prompt: 1, wentOn: true}
+	now := time.Now()
+	before := now.Add(-patience)
+	open, ended := turn{prompt: 1, at: now}, turn{prompt: 1, at: before}
+	sample, on := turn{prompt: 1, sample: true, at: before}, turn{prompt: 1, wentOn: true, at: before}
 	longer := turn{prompt: 1, length: 2, wentOn: true}
 	for name, c := range map[string]struct {
 		list []turn
 		want bool
 	}{
-		"one that began":            {[]turn{ended}, false},
-		"samples alone":             {[]turn{sample, sample}, false},
-		"most went on":              {[]turn{on, on, ended}, true},
-		"most did not":              {[]turn{on, ended, ended}, false},
-		"a row that did not":        {slices.Concat(slices.Repeat([]turn{on}, 2*row), slices.Repeat([]turn{ended}, row)), false},
-		"samples that went on, too": {[]turn{on, sample, sample}, true},
-		"one that grows":            {[]turn{longer, longer, ended}, false},
+		"one that began":            {[]turn{open}, false},
+		"many that began":           {slices.Repeat([]turn{open}, row), false},
+		"many, and one went on":     {append([]turn{on}, slices.Repeat([]turn{open}, row)...), true},
+		"too many, and one went on": {append([]turn{on}, slices.Repeat([]turn{open}, 2*row+2)...), false},
+		"samples alone":             {[]turn{sample, sample, sample}, false},
+		"most went on":              {[]turn{on, on, ended, open}, true},
+		"most did not":              {[]turn{on, ended, ended, open}, false},
+		"a row that did not":        {slices.Concat(slices.Repeat([]turn{on}, 2*row), slices.Repeat([]turn{ended}, row), []turn{open}), false},
+		"samples that went on, too": {[]turn{on, sample, sample, open}, true},
+		"one that grows":            {[]turn{longer, longer, open}, false},
 	} {
 		if got := goOn(c.list, row); got != c.want {
 			t.Errorf("%s: %v", name, got)

@@ -70,6 +70,7 @@ func (m *maker) opening(p *policy.Prompt, named bool) *checkpb.Opening {
 	}
 	sum := fingerprint.New(openingDomain).String(m.Identity.GetCaller()).Digest(m.Prompt.Transcript.Beginning()).Sum()
 	o.Begin, o.Messages, o.First = binary.BigEndian.Uint64(sum.Bytes()), uint32(m.Prompt.Transcript.Messages()), m.begins()
+	o.History, o.Before = m.Prompt.Transcript.Exchanges()
 	return o
 }
 

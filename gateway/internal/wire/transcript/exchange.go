@@ -86,7 +86,11 @@ func (t *Transcript) remember() {
 	if t.digests == nil {
 		t.digests = make([]uint64, 0, usualDigests)
 	}
-	t.digests = append(t.digests, t.exchangeDigest())
+	digest := t.exchangeDigest()
+	t.digests = append(t.digests, digest)
+	if len(t.said) > 0 {
+		t.past = chain(t.past, digest)
+	}
 	if len(t.earlier) < min(2*t.opts.Exchanges, MaxEarlier) {
 		t.earlier = append(t.earlier, t.exchange)
 		t.exchange = exchange{t.buffer(), t.buffer()}
@@ -104,6 +108,23 @@ func (t *Transcript) Digests() (newest uint64, earlier, further []uint64) {
 	slices.Reverse(all)
 	n := min(t.opts.Exchanges, len(all))
 	return t.exchangeDigest(), all[:n:n], all[n:max(n, len(t.earlier))]
+}
+
+// Exchanges names all exchanges of the agent, and those before the newest one; 0 for none.
+// A conversation that goes on has the name of what was there before.
+func (t *Transcript) Exchanges() (all, before uint64) {
+	if t.opts.Exchanges == 0 || len(t.said) == 0 {
+		return 0, 0
+	}
+	return chain(t.past, t.exchangeDigest()), t.past
+}
+
+// chain adds the digest of an exchange to the name of those before it.
+func chain(before, digest uint64) uint64 {
+	var both [16]byte
+	binary.LittleEndian.PutUint64(both[:], before)
+	binary.LittleEndian.PutUint64(both[8:], digest)
+	return xxhash.Sum64(both[:])
 }
 
 // Earlier returns the number of exchanges before the newest one that have their words.

@@ -53,6 +53,28 @@ func TestAnExchangeHasTheSameDigestWhereverItIsShown(t *testing.T) {
 	}
 }
 
+// A conversation that goes on has the name of what was there before, however long it is.
+func TestExchangesAreNamedByThoseBefore(t *testing.T) {
+	t.Parallel()
+	all, before := worked(1, 1).Exchanges()
+	if all == 0 || before != 0 {
+		t.Errorf("the first exchange: %d, %d", all, before)
+	}
+	for n := 2; n < 60; n++ {
+		next, was := worked(n, n).Exchanges()
+		if was != all || next == all {
+			t.Fatalf("round %d: %d after %d, was %d", n, next, was, all)
+		}
+		all = next
+	}
+	if none, _ := worked(0, 0).Exchanges(); none != 0 {
+		t.Error("a prompt alone has exchanges")
+	}
+	if none, _ := transcript.New(transcript.Options{}).Exchanges(); none != 0 {
+		t.Error("names that nobody asked for")
+	}
+}
+
 func TestEarlierExchangesHaveTheirWords(t *testing.T) {
 	t.Parallel()
 	type words struct{ said, answered string }

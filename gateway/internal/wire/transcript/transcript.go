@@ -66,6 +66,7 @@ type Transcript struct {
 
 	exchange            // the newest
 	digests  []uint64   // of the exchanges before, oldest first
+	past     uint64     // the name of those of the agent
 	earlier  []exchange // the newest of these exchanges, a ring
 	oldest   int        // index into earlier of the oldest
 
