@@ -50,7 +50,7 @@ func TestAFloodEvictsNoBudgetAndNoBreaker(t *testing.T) {
 		for i := range checks {
 			name := fmt.Sprint(n, " ", i)
 			checks[i] = monthly(name)
-			checks[i].Hit = fmt.Sprintf("%08x", 100*n+i)
+			checks[i].Hit, checks[i].Identity = fmt.Sprintf("%08x", 100*n+i), &checkpb.Identity{Caller: name}
 			key := sha256.Sum256([]byte(name))
 			checks[i].Limits = append(checks[i].GetLimits(), limited(func(l *checkpb.Limit) { l.Key = key[:] }).GetLimits()...)
 			checks[i].Counters = promptCheck(name).GetCounters()
@@ -79,6 +79,41 @@ func TestAFloodEvictsNoBudgetAndNoBreaker(t *testing.T) {
 	for range 2 {
 		if v := ruling(t, nc, monthly("idle")); v.GetAction() != checkpb.Action_ACTION_REJECT {
 			t.Errorf("the idle budget's fourth request: %v", v)
+		}
+	}
+}
+
+// A caller who makes up keys leaves room to the budgets of others.
+func TestAFloodOfOneCallerLeavesRoom(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	d := startDetector(t, s)
+	stream, err := s.JetStream().Stream(t.Context(), natskit.BucketStream(schemas.BucketBudgets))
+	if err != nil {
+		t.Fatal(err)
+	}
+	small := stream.CachedInfo().Config
+	small.MaxBytes = 512 << 10
+	if stream, err = s.JetStream().UpdateStream(t.Context(), small); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 20 {
+		checks := make([]*checkpb.Check, 100)
+		for i := range checks {
+			checks[i] = monthly(fmt.Sprint(n, " ", i))
+			checks[i].Hit, checks[i].Identity = fmt.Sprintf("%08x", 100*n+i), &checkpb.Identity{Caller: "one"}
+		}
+		askUntilCounted(t, s.Conn(), checks)
+	}
+	info, err := stream.Info(t.Context())
+	if err != nil || natskit.Fullness(info) > 0.6 || d.counted(t, "unloop_detector_unbudgeted_total") == 0 {
+		t.Fatalf("the bucket after the flood: %v of its room, %v", natskit.Fullness(info), err)
+	}
+	for _, left := range []float64{2, 1} {
+		other := monthly("other")
+		other.Identity = &checkpb.Identity{Caller: "another"}
+		if v := ruling(t, s.Conn(), other); v.GetRemaining() != left {
+			t.Errorf("another's budget: %v, want %v left", v, left)
 		}
 	}
 }

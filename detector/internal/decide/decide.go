@@ -78,6 +78,8 @@ type Room interface {
 	// Grant takes room for a new record of a size in bytes, and returns false if there is
 	// none.
 	Grant(size int64) bool
+	// Left returns the room in bytes; false if it is not known.
+	Left() (int64, bool)
 	// Full reports whether records should not grow.
 	Full() bool
 }
@@ -101,6 +103,8 @@ type Decider struct {
 	// InOrder evaluates one thing after the other, so that the results of recorded
 	// traffic do not depend on scheduling.
 	InOrder bool
+
+	shares shares // of the bucket of budgets
 }
 
 // each calls f for 0 to n-1, at once, and waits.

@@ -49,7 +49,7 @@ func (d *Decider) parts(check *checkpb.Check) []part {
 	for _, l := range check.GetLimits() {
 		one, err := evaluate.NewLimit(check, l)
 		if err == nil && evaluate.Lasts(l) {
-			b := &budget{Limit: one, d: d}
+			b := &budget{Limit: one, d: d, caller: check.GetIdentity().GetCaller()}
 			one := newPart(d, d.Budgets, b, nil)
 			one.budget = b
 			out = append(out, one)
@@ -122,7 +122,8 @@ const recordRoom = 512
 // request alone; one that has a record keeps counting in it.
 type budget struct {
 	*evaluate.Limit
-	d *Decider
+	d      *Decider
+	caller string
 	// fresh says that the last step found no record, refused that it was granted none.
 	fresh, refused bool
 	// tight says that the bucket refused the record.
@@ -132,7 +133,7 @@ type budget struct {
 func (b *budget) Step(s limit.State, now time.Time) (limit.State, time.Duration) {
 	next, ttl := b.Limit.Step(s, now)
 	b.fresh = s.IsZero()
-	if b.refused = ttl > 0 && b.fresh && !b.d.grant(b.Key()); b.refused {
+	if b.refused = ttl > 0 && b.fresh && b.Access() == evaluate.Write && !b.d.grant(b.caller, b.Key(), ttl, now); b.refused {
 		return s, 0
 	}
 	return b.d.fit(next, b.tight), ttl
@@ -147,9 +148,16 @@ func (b *budget) count() {
 	}
 }
 
-// grant reports whether there is room for a new budget.
-func (d *Decider) grant(key string) bool {
-	return d.Room == nil || d.Room.Grant(int64(len(key)+recordRoom))
+// grant reports whether there is room for a new budget that a caller begins.
+func (d *Decider) grant(caller, key string, lasts time.Duration, now time.Time) bool {
+	if d.Room == nil {
+		return true
+	}
+	size := int64(len(key) + recordRoom)
+	if left, known := d.Room.Left(); known && !d.shares.grant(caller, size, left, lasts, now) {
+		return false
+	}
+	return d.Room.Grant(size)
 }
 
 // fit returns the state of a budget as its bucket has room for it.

@@ -30,7 +30,7 @@ func New(reg prometheus.Registerer) *Metrics {
 		Unrecorded: add("unrecorded", "Findings whose incident could not be stored."),
 		HandedOver: add("handed_over", "Counts handed over to the detector that writes their key."),
 		Stalled:    add("stalled", "Messages refused because they arrived while the detector was frozen."),
-		Unbudgeted: add("unbudgeted", "Requests that a new budget or circuit breaker did not remember, because LOOP_BUDGETS is full. Those that are there stay."),
+		Unbudgeted: add("unbudgeted", "Requests that a new budget or circuit breaker did not remember, because LOOP_BUDGETS is full or their caller has half of it. Those that are there stay."),
 		checks:     metric.Counters(reg, "unloop_detector_checks_total", "Checks decided, by the strongest action.", "action"),
 		findings:   metric.Counters(reg, "unloop_detector_findings_total", "Findings by policy, detector, mode and action.", "policy", "detector", "mode", "action"),
 	}

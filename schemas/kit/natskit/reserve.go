@@ -33,6 +33,8 @@ type Room struct {
 	// way.
 	looked        time.Time
 	full, looking bool
+	// room was the room for new records in bytes then.
+	room int64
 	// granted is how many bytes new records may take until the next look; negative if the
 	// room is not known.
 	granted int64
@@ -90,6 +92,14 @@ func (r *Room) Grant(size int64) bool {
 	return enough
 }
 
+// Left returns the room for new records at the last look in bytes, less what was granted
+// since; false if it is not known.
+func (r *Room) Left() (int64, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.room - r.taken, r.granted >= 0
+}
+
 // lookIf starts a look if one is due or needed. The caller holds the lock.
 func (r *Room) lookIf(needed bool) {
 	if !r.looking && (needed || time.Since(r.looked) > roomKnown) {
@@ -112,25 +122,27 @@ func (r *Room) look(ctx context.Context) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.looked, r.looking, r.full, r.granted = time.Now(), false, false, -1
+	r.looked, r.looking, r.full, r.granted, r.room = time.Now(), false, false, -1, 0
 	if fault != nil {
 		return
 	}
 	for _, info := range parts {
 		r.full = r.full || Fullness(info) >= FullFrom
-		if left, bound := r.left(info); bound && (r.granted < 0 || left < r.granted) {
-			r.granted = left
+		left, bound := r.left(info)
+		r.room += left
+		if granted := min(left, max(left/grantShare, leastGrant)); bound && (r.granted < 0 || granted < r.granted) {
+			r.granted = granted
 		}
 	}
 	r.low, r.taken = r.granted/2, 0
 }
 
-// left returns the room that a stream grants to new records, if it has a bound.
+// left returns the room that a stream has for new records, if it has a bound.
 func (r *Room) left(info *jetstream.StreamInfo) (bytes int64, bound bool) {
 	most := info.Config.MaxBytes
 	if most <= 0 {
 		return 0, false
 	}
 	left := max(int64(FullFrom*float64(most))-int64(info.State.Bytes)-r.taken, 0)
-	return min(left, max(left/grantShare, leastGrant)), true
+	return left, true
 }
