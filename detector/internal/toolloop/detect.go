@@ -294,32 +294,6 @@ func (r round) polls(gap time.Duration) bool {
 	return r.all(poll|waited) || gap >= slowFor(r.all(failed)) && r.all(poll|waited|look)
 }
 
-// gapBefore returns the time between a round and the one before. Of looks at several things
-// in turn with one tool, which come half as slowly as others at least, it is the time since
-// the same thing was looked at.
-func gapBefore(rounds []round, i int) time.Duration {
-	if i == 0 {
-		return 0
-	}
-	gap := between(rounds[i-1].at, rounds[i].at)
-	for j := i - 1; gap >= slowGap/2 && j >= 0 && rounds[j].sameTool(&rounds[i]); j-- {
-		if equalRounds(rounds[j].calls, rounds[i].calls) {
-			return between(rounds[j].at, rounds[i].at)
-		}
-	}
-	return gap
-}
-
-// sameTool reports whether two rounds call one tool, and no other.
-func (r round) sameTool(other *round) bool {
-	tool := other.calls[0].tool
-	return r.allOf(tool) && other.allOf(tool)
-}
-
-func (r round) allOf(tool uint32) bool {
-	return !slices.ContainsFunc(r.calls, func(c pastCall) bool { return c.tool != tool })
-}
-
 // any reports whether a call has one of the flags.
 func (r round) any(f flags) bool {
 	return slices.ContainsFunc(r.calls, func(c pastCall) bool { return c.is(f) })

@@ -1,6 +1,9 @@
 package toolloop
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 const (
 	// slowGap is the time between two occurrences from which on neither counts as quick.
@@ -91,4 +94,30 @@ func due(n, threshold int) bool {
 		threshold *= 2
 	}
 	return n == threshold
+}
+
+// gapBefore returns the time between a round and the one before. Of looks at several things
+// in turn with one tool, which come half as slowly as others at least, it is the time since
+// the same thing was looked at.
+func gapBefore(rounds []round, i int) time.Duration {
+	if i == 0 {
+		return 0
+	}
+	gap := between(rounds[i-1].at, rounds[i].at)
+	for j := i - 1; gap >= slowGap/2 && j >= 0 && rounds[j].sameTool(&rounds[i]); j-- {
+		if equalRounds(rounds[j].calls, rounds[i].calls) {
+			return between(rounds[j].at, rounds[i].at)
+		}
+	}
+	return gap
+}
+
+// sameTool reports whether two rounds call one tool, and no other.
+func (r round) sameTool(other *round) bool {
+	tool := other.calls[0].tool
+	return r.allOf(tool) && other.allOf(tool)
+}
+
+func (r round) allOf(tool uint32) bool {
+	return !slices.ContainsFunc(r.calls, func(c pastCall) bool { return c.tool != tool })
 }
