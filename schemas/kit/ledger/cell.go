@@ -89,11 +89,11 @@ func (l *Ledger[S, P]) try(c *cell[S]) {
 		l.finish(c, nil)
 		return
 	}
-	if c.attempts++; c.attempts > maxAttempts {
-		l.finish(c, ErrContended)
+	if !l.locate(c) {
 		return
 	}
-	if !l.locate(c) {
+	if c.attempts++; c.attempts > maxAttempts {
+		l.finish(c, ErrContended)
 		return
 	}
 	next, ttl := fold(c.seen.record, c.batch)
