@@ -113,7 +113,7 @@ type State struct {
 	Slow []int64
 	// Turns are the marks of the parts that were hit last, oldest first.
 	Turns []string
-	// Usual is when Parts.Usual last held; 0 for never.
+	// Usual is when the prompt last was a workload that would have fired; 0 for never.
 	Usual int64
 }
 

@@ -64,10 +64,10 @@ type Parts struct {
 	// count only where they come quickly.
 	HintRounds, StopRounds int
 	Closed                 bool
-	// Usual says that the prompt is a workload of its caller, and New that this can't be
-	// said: the detector knows the caller for less than a window. Then it still is what it
-	// was for the detector before.
-	Usual, New bool
+	// Usual says that the prompt is a workload of its caller. Where another detector has found
+	// that, before this one knew the caller at Since, it still is one for a window.
+	Usual bool
+	Since time.Time
 }
 
 // PartVerdict is the result of a hit on a record with parts.
@@ -125,14 +125,14 @@ func StepPart(s State, p Parts, h Hit, now time.Time) (State, PartVerdict) {
 	s, at := s.sane(p.Own, now)
 	s = s.tidy(p, at)
 	now = time.UnixMilli(at) // the record's, for all parts
-	switch {
-	case p.Usual:
-		s.Usual = at
-	case p.New && s.Usual > 0 && at < s.Usual+p.Own.Length.Milliseconds():
+	if at < s.Usual+p.Own.Length.Milliseconds() && s.Usual < p.Since.UnixMilli() {
 		p = p.usual()
 	}
 	before := s.part(p.Mark)
 	next, v := Step(before, p.Own, h, now)
+	if p.Usual && v.Fired {
+		s.Usual = at
+	}
 	out := PartVerdict{Verdict: v}
 	quick := before.Last > 0 && at-before.Last < quickly.Milliseconds()
 	if !v.Counted { // a replay is not a round, and comes as quickly as its client tries again
@@ -155,13 +155,8 @@ func StepPart(s State, p Parts, h Hit, now time.Time) (State, PartVerdict) {
 	return s, out
 }
 
-// usual returns the parameters for a workload, which warns at the most. That of sessions
-// which name themselves is counted for each of them alone.
+// usual returns the parameters for a workload, which warns at the most.
 func (p Parts) usual() Parts {
-	if p.TogetherMark != "" {
-		p.TogetherMark = ""
-		return p
-	}
 	p.Own.Cooldown, p.Own.Steps = 0, slices.Clone(p.Own.Steps)
 	for i := range p.Own.Steps {
 		p.Own.Steps[i].Action = min(p.Own.Steps[i].Action, checkpb.Action_ACTION_WARN)

@@ -3,6 +3,7 @@ package decide_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/unloop/unloop/detector/internal/workload"
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -23,11 +24,13 @@ func TestAWorkloadIsOneForTheDetectorThatTakesOver(t *testing.T) {
 	t.Parallel()
 	const others = 20
 	for name, c := range map[string]struct {
-		before int // other prompts, for the detector before
+		before int  // other prompts, for the detector before
+		stays  bool // the same detector goes on
 		want   checkpb.Action
 	}{
-		"among others": {others, checkpb.Action_ACTION_WARN},
-		"a loop":       {0, reject},
+		"among others":             {others, false, checkpb.Action_ACTION_WARN},
+		"a loop":                   {0, false, reject},
+		"a loop that was workload": {others, true, reject},
 	} {
 		f := newFixture()
 		for i := range c.before {
@@ -39,7 +42,12 @@ func TestAWorkloadIsOneForTheDetectorThatTakesOver(t *testing.T) {
 			f.decide(t, opening("another", 0))
 			f.decide(t, opening("workload", others))
 		}
-		f.Workloads = workload.New()
+		if c.stays {
+			f.decide(t, opening("workload", others))
+		} else {
+			f.Workloads = workload.New()
+			f.Now = func() time.Time { return now().Add(time.Second) }
+		}
 		if d := f.decide(t, opening("workload", others)); d.GetAction() != c.want {
 			t.Errorf("%s: %v, want %v", name, d, c.want)
 		}

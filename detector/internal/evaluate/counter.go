@@ -38,7 +38,7 @@ func NewCounter(check *checkpb.Check, c *checkpb.Counter, judgement workload.Jud
 	var err error
 	if c.GetParted() {
 		h.parts, err = counter.PartsFromWire(c)
-		h.parts.Usual, h.parts.New = judgement.Usual, judgement.New
+		h.parts.Usual, h.parts.Since = judgement.Usual, judgement.Since
 	} else {
 		h.parts.Own, err = counter.FromWire(c)
 	}

@@ -39,10 +39,10 @@ func New() *Memory {
 
 // Judgement is what the memory says of a counter.
 type Judgement struct {
-	// Usual says that the prompt is a workload, or that the sessions which send it go on.
+	// Usual says that the prompt is a workload of its caller.
 	Usual bool
-	// New says that the caller is known for less than the counter's window.
-	New bool
+	// Since is when the caller became known; zero if that does not matter.
+	Since time.Time
 }
 
 // Moderate notes a check's counter, and returns the counter with the actions that remain.
@@ -56,16 +56,15 @@ func (m *Memory) Moderate(check *checkpb.Check, c *checkpb.Counter, now time.Tim
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	goesOn := o.GetNamed() && m.sessionGoesOn(check, c, now)
-	workload, isNew := m.isWorkload(check, c, now)
-	judgement := Judgement{Usual: workload || goesOn, New: isNew}
-	if !workload && (!goesOn || c.GetTogether() == nil) {
+	judgement := m.judge(check, c, now)
+	if !judgement.Usual && (!goesOn || c.GetTogether() == nil) {
 		return c, judgement
 	}
 	c = proto.CloneOf(c)
 	if goesOn {
 		c.Together = nil
 	}
-	if workload {
+	if judgement.Usual {
 		c.CooldownSeconds = 0
 		for _, s := range c.GetSteps() {
 			s.Action = min(s.GetAction(), checkpb.Action_ACTION_WARN)
@@ -74,12 +73,11 @@ func (m *Memory) Moderate(check *checkpb.Check, c *checkpb.Counter, now time.Tim
 	return c, judgement
 }
 
-// isWorkload notes a request, and reports whether its prompt is a workload of its caller, and
-// whether that caller is new.
-func (m *Memory) isWorkload(check *checkpb.Check, c *checkpb.Counter, now time.Time) (workload, isNew bool) {
+// judge notes a request, and says whether its prompt is a workload of its caller.
+func (m *Memory) judge(check *checkpb.Check, c *checkpb.Counter, now time.Time) Judgement {
 	o := c.GetOpening()
 	if o.GetBegin() == 0 {
-		return false, false
+		return Judgement{}
 	}
 	own := turn{
 		prompt: binary.BigEndian.Uint64(c.GetFingerprint()), begin: o.GetBegin(), length: o.GetMessages(),
@@ -90,14 +88,14 @@ func (m *Memory) isWorkload(check *checkpb.Check, c *checkpb.Counter, now time.T
 	window, row := time.Duration(c.GetWindowSeconds())*time.Second, int(c.GetSteps()[0].GetAt())
 	if o.GetFirst() {
 		known := m.add(first, &own, window, !check.GetPeek())
-		return isUsual(known.list, row, check.GetShared()) || goOn(known.list, row), now.Sub(known.since) < window
+		return Judgement{isUsual(known.list, row, check.GetShared()) || goOn(known.list, row), known.since}
 	}
 	if !check.GetPeek() {
 		follow(m.turns[first].list, &own)
 		follow(m.turns[later].list, &own)
 	}
 	known := m.add(later, &own, window, !check.GetPeek())
-	return goOn(known.list, row) || isApart(known.list, row), now.Sub(known.since) < window
+	return Judgement{goOn(known.list, row) || isApart(known.list, row), known.since}
 }
 
 // makeRoom removes any entry of a map that holds limit entries, unless the map has the key.

@@ -308,6 +308,9 @@ func (s *Blocks) report(check *checkpb.Check) bool {
 	r := proto.CloneOf(check)
 	r.Hits = 1
 	r.Exchange, r.Semantics = nil, nil // the text of a blocked request is not compared
+	for _, c := range r.GetCounters() {
+		c.Opening = nil // nor is it among what its caller sends besides
+	}
 	s.reports[string(id)] = r
 	return true
 }

@@ -271,15 +271,15 @@ func TestHitsAreReportedOnceForAllCountersOfACheck(t *testing.T) {
 	s.Confirm(now, nil, &checkpb.Decision{Findings: []*checkpb.Finding{blockFinding("x")}})
 	check := checkOf("x")
 	check.Exchange, check.Semantics = &semanticpb.Exchange{}, []*checkpb.SemanticWatch{{}}
-	check.Counters = append(check.Counters, &checkpb.Counter{Policy: "other", Detector: "request", Fingerprint: []byte("y")})
+	check.Counters = append(check.Counters, &checkpb.Counter{Policy: "other", Detector: "request", Fingerprint: []byte("y"), Opening: &checkpb.Opening{}})
 	for range 40 {
 		s.Decision(now, check)
 	}
 	check.Peek = true
 	s.Decision(now, check)
 	reports := s.TakeReports(now)
-	if len(reports) != 1 || reports[0].GetHits() != 40 || len(reports[0].GetCounters()) != 2 || reports[0].GetExchange() != nil || reports[0].GetSemantics() != nil {
-		t.Errorf("reports %v; want 40 hits for both counters, and no texts", reports)
+	if len(reports) != 1 || reports[0].GetHits() != 40 || len(reports[0].GetCounters()) != 2 || reports[0].GetExchange() != nil || reports[0].GetSemantics() != nil || reports[0].GetCounters()[1].GetOpening() != nil {
+		t.Errorf("reports %v; want 40 hits for both counters, and neither texts nor openings", reports)
 	}
 	if s.Len() != 1 || len(s.TakeReports(now.Add(11*time.Second))) > 0 || s.Len() != 0 {
 		t.Error("the same hits were reported twice, or a block that is over stays")
