@@ -157,7 +157,7 @@ func (g *Gateway) openAccount(e *exchange) *account.Account {
 	caller, model := e.from.Identity.GetCaller(), e.req.Model()
 	if g.stages.Spent != nil && a.Evidence.Check != nil && e.req.AsksModel() && g.stages.Spent.Wants(caller, model, g.now()) {
 		estimate := int(e.req.Body.PromptTokens())
-		a.Metered, a.Used = true, func(u usage.Usage) { g.stages.Spent.Keep(caller, model, estimate, u) }
+		a.Used = func(u usage.Usage) { g.stages.Spent.Keep(caller, model, estimate, u) }
 	}
 	return a
 }

@@ -132,7 +132,7 @@ func TestRoundsAreReadWithAKey(t *testing.T) {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		if err := json.NewEncoder(w).Encode(excerpts.Loop{LoopID: "l", Prompt: r.URL.Path}); err != nil {
+		if err := json.NewEncoder(w).Encode(excerpts.Loop{LoopID: "l", At: time.Now(), Prompt: r.URL.Path}); err != nil {
 			t.Error(err)
 		}
 	}))

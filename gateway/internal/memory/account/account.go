@@ -81,7 +81,7 @@ type Account struct {
 	// Usage is what the answer cost, as far as it was read.
 	Usage usage.Usage
 
-	// Used is called with Usage when it was read; nil for nobody.
+	// Used is called with Usage if it can be read; nil for nobody.
 	Used func(usage.Usage)
 	// Excused is called when the request is found to have no answer, and Answered when one
 	// begins; nil for nobody.
@@ -100,7 +100,7 @@ func (a *Account) reserved() []evidence.Verdict {
 	return Reserved(a.Evidence.Limits, a.Decision)
 }
 
-// Reads reports whether the usage in the answer is needed.
+// Reads reports whether the usage in the answer is needed, so that the answer must be readable.
 func (a *Account) Reads() bool { return a.Metered || len(a.reserved()) > 0 }
 
 // GiveBack corrects the reservations of a request that cost nothing.
@@ -169,7 +169,7 @@ func (a *Account) Answer(res *http.Response) {
 // reservations stay; a failed request costs nothing.
 func (a *Account) meter(res *http.Response) []answerscan.Watcher {
 	switch {
-	case !a.Reads():
+	case !a.Reads() && a.Used == nil:
 	case res.StatusCode >= http.StatusBadRequest:
 		a.GiveBack()
 	case res.StatusCode == http.StatusSwitchingProtocols: // what follows is no answer
