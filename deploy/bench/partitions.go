@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -179,7 +180,12 @@ type blob [recordSize]byte
 func (r *blob) Append(b []byte) []byte { return append(b, r[:]...) }
 
 // Parse implements ledger.Record.
-func (r *blob) Parse(stored []byte) error { copy(r[:], stored); return nil }
+func (r *blob) Parse(stored []byte) error {
+	if copy(r[:], stored) < len(r) {
+		return io.ErrUnexpectedEOF
+	}
+	return nil
+}
 
 // writeFor writes new records for the time of a sample, and returns the rate and the processor
 // time of each server in µs per write.

@@ -120,7 +120,7 @@ starters='^github.com/unloop/unloop/deploy/(bench|chaos|clients|dist|images|obse
 
 # Packages that measure time or results of code whose own packages are tested with the race
 # detector, and those that start no goroutine and compute for long.
-measuring='^github.com/unloop/unloop/(deploy/detection|detector/internal/(counter|toolloop)|gateway/internal/wire/(answerscan|encoding|provider/conformance))$'
+measuring='^github.com/unloop/unloop/(deploy/(detection|scan)|detector/internal/(counter|toolloop)|gateway/internal/wire/(answerscan|encoding|provider/conformance))$'
 
 # go_test ARGUMENT… runs tests, prints the line of each package and the output of failed
 # tests, and keeps the events. The static checks vet them. A package that hangs is killed,

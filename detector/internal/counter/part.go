@@ -125,7 +125,7 @@ func StepPart(s State, p Parts, h Hit, now time.Time) (State, PartVerdict) {
 	s, at := s.sane(p.Own, now)
 	s = s.tidy(p, at)
 	now = time.UnixMilli(at) // the record's, for all parts
-	if at < s.Usual+p.Own.Length.Milliseconds() && s.Usual < p.Since.UnixMilli() {
+	if s.Usual > 0 && at < s.Usual+p.Own.Length.Milliseconds() && s.Usual < p.Since.UnixMilli() {
 		p = p.usual()
 	}
 	before := s.part(p.Mark)

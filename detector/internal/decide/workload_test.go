@@ -2,6 +2,7 @@ package decide_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 func opening(prompt string, begin int) *checkpb.Check {
 	c := check("a")
 	one := c.Counters[0]
-	one.Fingerprint = append(hash(prompt)[:16:16], make([]byte, 16)...) // of no session and no model
+	one.Fingerprint = slices.Concat(hash(prompt)[:16], make([]byte, 16)) // of no session and no model
 	one.Parted, one.Steps[0].At = true, 3
 	one.Opening = &checkpb.Opening{Begin: uint64(begin + 1), Messages: 1, First: true}
 	return c

@@ -37,12 +37,17 @@ export function openBlock(loops) {
   $("block-author").value ||= operator();
   $("block-reason").value = "";
   $("block-fault").hidden = true;
+  drawWhy();
+  drawCommand();
+  $("block-dialog").showModal();
+}
+
+// drawWhy says why the page can't block, as soon as that is known.
+export function drawWhy() {
   const why = context.readOnly || (context.sealed ? "The records of this NATS server need the operator's seal, so only the command line can block." : "");
   $("block-why").hidden = why === "";
   $("block-why").textContent = why && `${why.replace(/\.?$/, ".")} Run this:`;
   $("block-submit").hidden = why !== "";
-  drawCommand();
-  $("block-dialog").showModal();
 }
 
 function drawCommand() {

@@ -2,7 +2,7 @@
 
 import { go, link, query, read, view } from "./address.js";
 import { follow } from "./api.js";
-import { openBlock, prepareBlock } from "./block.js";
+import { drawWhy, openBlock, prepareBlock } from "./block.js";
 import { columns } from "./charts.js";
 import { clockTime, fill, h, plural, setText, toast, $ } from "./dom.js";
 import { newFeed } from "./feed.js";
@@ -78,6 +78,7 @@ function redraw() {
     $("add-silence").title = context.readOnly;
     well.draw(data.health);
   }
+  drawWhy();
   if (data.stats) document.title = data.stats.open > 0 ? `(${data.stats.open}) Unloop` : "Unloop";
   if (view.loop) {
     if (data.loop && (data.loop.fault || data.loop.loop.id === view.loop)) loops.drawLoop(data.loop, data.overrides, context);
