@@ -50,7 +50,8 @@ type Embedded struct {
 	// token authenticates clients.
 	token        string
 	announcement *announcement
-	// suspect receives a value when a write of this process failed.
+	// suspect receives a value when a write of this process failed, and when the server
+	// reports an error.
 	suspect chan struct{}
 
 	mu      sync.Mutex
@@ -111,7 +112,7 @@ func (e *Embedded) run() error {
 	if err != nil {
 		return err
 	}
-	srv.SetLoggerV2(natsLog{e.log.With("component", "nats")}, false, false, false)
+	srv.SetLoggerV2(natsLog{e.log.With("component", "nats"), e.suspect}, false, false, false)
 	srv.Start()
 	if !srv.ReadyForConnections(serverStart) {
 		srv.Shutdown()
@@ -249,7 +250,10 @@ func (e *Embedded) Stop() {
 }
 
 // natsLog passes on the server's log; notices become debug messages.
-type natsLog struct{ log *slog.Logger }
+type natsLog struct {
+	log     *slog.Logger
+	suspect chan<- struct{}
+}
 
 func line(format string, v []any) string { return strings.TrimSpace(fmt.Sprintf(format, v...)) }
 
@@ -257,7 +261,12 @@ func (l natsLog) Noticef(format string, v ...any) { l.log.Debug(line(format, v))
 func (l natsLog) Debugf(format string, v ...any)  { l.log.Debug(line(format, v)) }
 func (l natsLog) Tracef(format string, v ...any)  { l.log.Debug(line(format, v)) }
 func (l natsLog) Warnf(format string, v ...any)   { l.log.Warn(line(format, v)) }
-func (l natsLog) Errorf(format string, v ...any)  { l.log.Error(line(format, v)) }
+
+// Errorf also has the server looked at.
+func (l natsLog) Errorf(format string, v ...any) {
+	l.log.Error(line(format, v))
+	signal(l.suspect)
+}
 
 // Fatalf only logs. A server of its own process would exit; here StartEmbedded reports
 // that the server is not ready.

@@ -43,7 +43,7 @@ type Growth struct {
 // ReadPartitions returns the scheme of the partitions. known is false if the stream that has it is
 // missing.
 func ReadPartitions(ctx context.Context, js jetstream.JetStream) (s partition.Scheme, known bool, err error) {
-	stream, err := js.Stream(ctx, BucketStream(partition.Truth))
+	stream, err := streamOf(ctx, js, BucketStream(partition.Truth))
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return partition.Scheme{Count: 1}, false, nil
@@ -126,7 +126,7 @@ func (g *Growth) Proceed(ctx context.Context, phase partition.Phase) (partition.
 
 // change changes the scheme.
 func (g *Growth) change(ctx context.Context, to func(partition.Scheme) partition.Scheme) (partition.Scheme, error) {
-	stream, err := g.JS.Stream(ctx, BucketStream(partition.Truth))
+	stream, err := streamOf(ctx, g.JS, BucketStream(partition.Truth))
 	if err != nil {
 		return partition.Scheme{}, fmt.Errorf("ask for the partitions: %w", err)
 	}
@@ -176,7 +176,7 @@ func (g *Growth) Sweep(ctx context.Context, s partition.Scheme) (left int, err e
 
 // misplaced returns the keys that a bucket has and that belong elsewhere.
 func (g *Growth) misplaced(ctx context.Context, s partition.Scheme, bucket, name string) (keys []string, err error) {
-	stream, err := g.JS.Stream(ctx, BucketStream(name))
+	stream, err := streamOf(ctx, g.JS, BucketStream(name))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, nil
 	}

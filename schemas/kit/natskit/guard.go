@@ -14,9 +14,10 @@ import (
 )
 
 const (
-	// guardEvery is the pause between two checks of the embedded server after one that
-	// failed. Others look at one stream after guardIdle, or at all as soon as a write of this
-	// process fails.
+	// guardEvery is the shortest pause between two checks of the embedded server, and that
+	// after one that failed. Others look at one stream after guardIdle, or at all as soon as a
+	// write of this process fails or the server reports an error, such as a write of another
+	// process that it could not store.
 	guardEvery, guardIdle = time.Second, 5 * time.Second
 	// guardRest is the pause after a restart; each restart that did not help doubles it,
 	// up to guardRestMax.
@@ -82,8 +83,8 @@ func (e *Embedded) Guard(ctx context.Context) {
 // untilLook waits for the next check, given whether the last one failed, and reports whether
 // there is a reason for it.
 func (e *Embedded) untilLook(ctx context.Context, failed bool) (due bool, err error) {
-	if failed {
-		return true, pause.For(ctx, guardEvery)
+	if err := pause.For(ctx, guardEvery); failed || err != nil {
+		return true, err
 	}
 	select {
 	case <-e.suspect:

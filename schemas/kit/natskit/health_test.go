@@ -130,6 +130,9 @@ func TestAnEmbeddedServerStoresAgainAfterItsDiskWasFull(t *testing.T) {
 	until(t, "a write at first", func() bool { return store() == nil })
 	free := fill(t, dir)
 	until(t, "a refused write", func() bool { return store() != nil })
+	if !server.Suspect() {
+		t.Error("that a write of a client by the network was not stored has nobody look at the server")
+	}
 	free()
 	err = store()
 	t.Logf("with space again and no guard: %v", err)

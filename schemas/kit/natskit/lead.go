@@ -6,15 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/unloop/unloop/schemas/kit/partition"
 )
-
-// leadWithin bounds the election of a leader.
-const leadWithin = 10 * time.Second
 
 // spreadLeaders has the partitions of each bucket led by all of its servers, if some lead more
 // than their share: leaders are elected at random.
@@ -48,7 +44,7 @@ func spreadLeaders(ctx context.Context, js jetstream.JetStream, layout Layout) e
 // serversOf returns the servers that have a stream, and which of them leads it; none without a
 // cluster.
 func serversOf(ctx context.Context, js jetstream.JetStream, name string) (all []string, leader string, err error) {
-	stream, err := js.Stream(ctx, name)
+	stream, err := streamOf(ctx, js, name)
 	if err != nil {
 		return nil, "", fmt.Errorf("look who leads %s: %w", name, err)
 	}
@@ -66,8 +62,6 @@ func serversOf(ctx context.Context, js jetstream.JetStream, name string) (all []
 
 // lead has a stream led by one of the servers that have it, by its number.
 func lead(ctx context.Context, js jetstream.JetStream, name string, number int) error {
-	ctx, cancel := context.WithTimeout(ctx, leadWithin)
-	defer cancel()
 	all, leader, err := serversOf(ctx, js, name)
 	if err != nil || len(all) == 0 || leader == all[number%len(all)] {
 		return err
@@ -77,7 +71,11 @@ func lead(ctx context.Context, js jetstream.JetStream, name string, number int) 
 	if err != nil {
 		return err
 	}
-	if _, err := js.Conn().RequestWithContext(ctx, APISubject(js, "STREAM.LEADER.STEPDOWN."+name), ask); err != nil {
+	err = patiently(ctx, func(ctx context.Context) error {
+		_, err := js.Conn().RequestWithContext(ctx, APISubject(js, "STREAM.LEADER.STEPDOWN."+name), ask)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("have %s led by %s: %w", name, wanted, err)
 	}
 	return caughtUp(ctx, js, name)

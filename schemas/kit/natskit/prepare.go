@@ -2,6 +2,7 @@ package natskit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -47,7 +48,7 @@ func Prepare(ctx context.Context, js jetstream.JetStream, layout Layout) (done [
 }
 
 func prepare(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig, partitions int) (Prepared, error) {
-	_, before := js.Stream(ctx, cfg.Name)
+	_, before := streamOf(ctx, js, cfg.Name)
 	info, err := ensure(ctx, js, cfg, partitions)
 	if err != nil {
 		return Prepared{}, err
@@ -95,13 +96,39 @@ func retouch(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCo
 	return stream.CachedInfo(), nil
 }
 
-// caughtUpPause is the pause between two looks at a stream's replicas.
-const caughtUpPause = 100 * time.Millisecond
+const (
+	// caughtUpPause is the pause between two looks at a stream's replicas.
+	caughtUpPause = 100 * time.Millisecond
+	// answerWithin is the time after which a request is sent again: nobody answers those for a
+	// stream that has no leader at the moment.
+	answerWithin = 2 * time.Second
+)
+
+// patiently calls ask until it is answered or ctx ends.
+func patiently(ctx context.Context, ask func(context.Context) error) error {
+	for {
+		once, cancel := context.WithTimeout(ctx, answerWithin)
+		err := ask(once)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// streamOf returns a stream, once it has a leader.
+func streamOf(ctx context.Context, js jetstream.JetStream, name string) (stream jetstream.Stream, err error) {
+	err = patiently(ctx, func(ctx context.Context) error {
+		stream, err = js.Stream(ctx, name)
+		return err
+	})
+	return stream, err
+}
 
 // caughtUp waits until a stream has a leader and all of its replicas are current.
 func caughtUp(ctx context.Context, js jetstream.JetStream, name string) error {
 	for {
-		stream, err := js.Stream(ctx, name)
+		stream, err := streamOf(ctx, js, name)
 		if err == nil && whole(stream.CachedInfo()) {
 			return nil
 		}

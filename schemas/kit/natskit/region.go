@@ -145,7 +145,7 @@ func MirrorFault(ctx context.Context, js jetstream.JetStream, bucket string) err
 func AwaitOrigin(ctx context.Context, js jetstream.JetStream) error {
 	for _, bucket := range schemas.MirroredBuckets {
 		for {
-			stream, err := js.Stream(ctx, BucketStream(bucket))
+			stream, err := streamOf(ctx, js, BucketStream(bucket))
 			if err == nil && upToDate(stream.CachedInfo()) {
 				break
 			}
