@@ -151,8 +151,8 @@ func TestDashboardInABrowserShowsTheCommandForABlock(t *testing.T) {
 	}
 }
 
-// A new loop is on the page within a second, among 5,000 others of which a hundred change each
-// second.
+// The page shows a new loop within a second while it has 5,000 others, and a hundred of those
+// change each second.
 func TestDashboardInABrowserShowsANewLoopAmongManyAtOnce(t *testing.T) {
 	t.Parallel()
 	b := browse(t)

@@ -192,12 +192,12 @@ func TestARegionGoesOnWhenItIsCutOff(t *testing.T) {
 		t.Errorf("refused: %v", refused)
 	}
 	if len(strayed) > 0 {
-		t.Errorf("%d messages of the region came to detectors of the origin, such as of %s", len(strayed), <-strayed)
+		t.Errorf("detectors of the origin received %d messages of the region, such as of %s", len(strayed), <-strayed)
 	}
 }
 
-// Both ends are clusters of three servers: policies come to the region although the server is lost
-// that took them there.
+// Both ends are clusters of three servers. The region receives policies although the server
+// that forwarded them is lost.
 func TestARegionGoesOnWhenItLosesAServer(t *testing.T) {
 	t.Parallel()
 	hub, eu, _ := linked(t, 3)

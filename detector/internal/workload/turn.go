@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// maxCallers bounds the lists of callers' newest requests, of which each caller has two:
-	// first requests and later ones. maxTurns bounds the requests in each, newest last.
+	// maxCallers bounds the number of lists. Each caller has two: its newest first requests,
+	// and its newest later ones. maxTurns bounds the requests in one list, newest last.
 	maxCallers = 8192
 	maxTurns   = 128
 )

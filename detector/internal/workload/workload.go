@@ -2,8 +2,8 @@
 // loops: equal first requests among others, and equal prompts of conversations or sessions
 // that go on.
 //
-// All checks of a caller go to one detector, whichever gateway its requests come to, so the
-// memory of that detector has all of them. It is given the time, and counts nothing itself.
+// One detector decides all checks of a caller, whichever gateway sends them, so its memory
+// has the whole of the caller's traffic. The memory is given the time, and counts nothing itself.
 package workload
 
 import (

@@ -11,7 +11,7 @@ import (
 )
 
 // home returns the detector that a check goes to; "" if no detector is known by its name
-// or one of this process decides. All checks of a caller go to one detector, which has their
+// or one of this process decides. One detector decides all checks of a caller, and has their
 // records in its memory. Those of a caller that alone is more than half of a detector's
 // work go to two, each session to one of them: its records are its own, for the most part.
 //
