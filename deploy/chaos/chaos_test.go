@@ -82,9 +82,9 @@ var errGoal = errors.New("a goal was missed")
 
 // options are the flags.
 type options struct {
-	binary, previous string
-	rounds, edges    int
-	soak, hold       time.Duration
+	binary, previous       string
+	rounds, edges, growths int
+	soak, hold             time.Duration
 	// rollOnly, attackOnly, busyOnly and growOnly leave out the rest.
 	rollOnly, attackOnly, busyOnly, growOnly bool
 }
@@ -94,6 +94,7 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&o.binary, "unloop", "../../bin/unloop", "the unloop binary")
 	flags.IntVar(&o.rounds, "rounds", 1, "how often each fault is tried")
 	flags.IntVar(&o.edges, "edges", 20_000, "how many callers send exactly as often as the policy lets them, while processes are killed")
+	flags.IntVar(&o.growths, "growths", len(growths), "how many times the buckets of state get more partitions")
 	flags.DurationVar(&o.soak, "soak", 0, "keep up the load without a fault for so long instead, and see that nothing grows")
 	flags.DurationVar(&o.hold, "hold", 4*time.Second, "how long a fault lasts")
 	flags.BoolVar(&o.rollOnly, "rolling", false, "only replace each part by another process of it")

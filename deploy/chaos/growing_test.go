@@ -49,7 +49,7 @@ func (o options) growing(ctx context.Context, dir string, out io.Writer) error {
 		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(table, "partitions\ttook\trequests\tclient errors\tslowest of a loop\tundecided\tloops\texact\tpassed\tstill blocked afterwards\t")
 		before, missed := 1, []error(nil)
-		for _, to := range growths {
+		for _, to := range growths[:min(max(o.growths, 0), len(growths))] {
 			took, l, err := c.grow(ctx, to)
 			if err != nil {
 				return errors.Join(append(missed, err)...)
