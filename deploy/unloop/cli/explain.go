@@ -112,11 +112,13 @@ func printPolicy(out *printer, p gateway.PolicyExplained, live bool) {
 	out.printf("\npolicy %s (%s, fails %s)\n", p.ID, mode, failure)
 	for _, d := range p.Detectors {
 		out.printf("  %-9s", d.Detector)
+		between := " "
 		if d.WindowSeconds > 0 {
 			out.printf(" threshold %d in %d s (%.3g/s); fingerprint %.16s…", d.Threshold, d.WindowSeconds, d.Rate, d.Fingerprint)
+			between = "; "
 		}
 		if live {
-			out.printf("; count %d, would %s", d.Count, d.Would)
+			out.printf("%scount %d, would %s", between, d.Count, d.Would)
 		}
 		if d.Message != "" {
 			out.printf(": %s", d.Message)

@@ -116,8 +116,8 @@ func TestExplainTellsMeaningsFromToolCalls(t *testing.T) {
 	})
 	withTool := strings.Replace(aRequest, `"model":"m",`, `"model":"m","tools":[{"type":"function","function":{"name":"read"}}],`, 1)
 	for request, want := range map[string]string{
-		withTool: `tool, cycle; count 0, would allow\n +semantic +; count 0, would allow: 1 of the session's last 5 exchanges must be more similar than 0.95`,
-		aRequest: `semantic +; count 2, would hint: The last 2 messages say`,
+		withTool: `tool, cycle +count 0, would allow\n +semantic +count 0, would allow: 1 of the session's last 5 exchanges must be more similar than 0.95`,
+		aRequest: `semantic +count 2, would hint: The last 2 messages say`,
 	} {
 		if out := explain(request); !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("no %q in:\n%s", want, out)
