@@ -165,6 +165,16 @@ func dial(t *testing.T, dir, user string) *nats.Conn {
 	return nc
 }
 
+// openJS opens JetStream on a connection.
+func openJS(t *testing.T, nc *nats.Conn) jetstream.JetStream {
+	t.Helper()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
 // An event is read by the user who may only follow events, as it is by the operator.
 func TestEventsAreReadByTheirSubscriber(t *testing.T) {
 	t.Parallel()
@@ -216,6 +226,10 @@ func TestReadersUseTheCommandsThatTheyNeed(t *testing.T) {
 	if err = errors.Join(err, detector.Publish("loop.detected._.p", []byte("kept")), detector.Flush()); err != nil {
 		t.Fatal(err)
 	}
+	growth := natskit.Growth{JS: openJS(t, operator), Layout: natskit.Layout{Partitions: 4}.Everything()}
+	if _, err := growth.Begin(ctx); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		user string
 		args []string
@@ -226,23 +240,17 @@ func TestReadersUseTheCommandsThatTheyNeed(t *testing.T) {
 		{"monitor", []string{"loops"}, 0, "open-loop"},
 		{"monitor", []string{"overrides"}, 0, "Nothing is blocked"},
 		{"monitor", []string{"status", "--json"}, 1, "host-of-the-detector"}, // no gateway is ready
+		{"monitor", []string{"status"}, 1, "Partitions:         growing from 1 to 4: services learn of it (sealing)"},
 	} {
 		code, out, errOut := command(t, append(c.args, envFlags(t, filepath.Join(dir, c.user+".env"))...)...)
 		if code != c.code || !strings.Contains(out, c.want) {
 			t.Errorf("%v as %s: code %d, %s%s; want %q", c.args, c.user, code, out, errOut, c.want)
 		}
 	}
-	js := func(nc *nats.Conn) jetstream.JetStream {
-		js, err := jetstream.New(nc)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return js
-	}
-	if _, err := js(operator).CreateConsumer(ctx, "LOOP_EVENTS", jetstream.ConsumerConfig{Durable: "subscriber", AckPolicy: jetstream.AckExplicitPolicy}); err != nil {
+	if _, err := openJS(t, operator).CreateConsumer(ctx, "LOOP_EVENTS", jetstream.ConsumerConfig{Durable: "subscriber", AckPolicy: jetstream.AckExplicitPolicy}); err != nil {
 		t.Fatal(err)
 	}
-	consumer, err := js(dial(t, dir, "subscriber")).Consumer(ctx, "LOOP_EVENTS", "subscriber")
+	consumer, err := openJS(t, dial(t, dir, "subscriber")).Consumer(ctx, "LOOP_EVENTS", "subscriber")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/operator"
+	"github.com/unloop/unloop/schemas/kit/partition"
 	"github.com/unloop/unloop/schemas/status"
 )
 
@@ -36,6 +37,8 @@ type overview struct {
 	StoppedRequests int `json:"stopped_requests"`
 	Blocks          int `json:"blocks"`
 	Exemptions      int `json:"exemptions"`
+	// Partitions are those of each bucket of state; nil before there are streams.
+	Partitions *partition.State `json:"partitions,omitempty"`
 	// Copies are what streams copy from other regions.
 	Copies []natskit.Copy `json:"copies,omitempty"`
 }
@@ -80,6 +83,10 @@ func (c *statusCmd) overview(ctx context.Context, js jetstream.JetStream, now ti
 	}
 	list := js.ListStreams(ctx)
 	for info := range list.Info() {
+		if scheme, has := natskit.SchemeOf(info.Config); has {
+			state := scheme.State()
+			o.Partitions = &state
+		}
 		o.Copies = append(o.Copies, natskit.Copies(info)...)
 	}
 	if err := list.Err(); err != nil {
@@ -122,9 +129,22 @@ func printOverview(out *printer, o *overview, now time.Time) {
 		out.printf("Policies in force:  bundle %s\n", strings.Join(slices.Sorted(maps.Keys(policies)), "; bundle "))
 	}
 	printLacking(out, o.Parts)
+	printPartitions(out, o.Partitions)
 	printCopies(out, o.Copies, now)
 	out.printf("Open loops:         %d, with %s stopped\n", o.OpenLoops, plural(o.StoppedRequests, "request"))
 	out.printf("Set by operators:   %s, %s\n", plural(o.Blocks, "block"), plural(o.Exemptions, "exemption"))
+}
+
+// printPartitions prints the number of partitions, and how far their growth is.
+func printPartitions(out *printer, state *partition.State) {
+	if state == nil {
+		return
+	}
+	text := state.String()
+	if state.Phase != partition.Settled {
+		text = out.screen.Paint(terminal.Yellow, text)
+	}
+	out.printf("Partitions:         %s\n", text)
 }
 
 // printCopies prints what is copied from other regions.

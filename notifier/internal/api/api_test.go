@@ -23,6 +23,7 @@ import (
 	"github.com/unloop/unloop/schemas/delivery"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/kit/operator"
+	"github.com/unloop/unloop/schemas/kit/partition"
 	"github.com/unloop/unloop/schemas/kit/silences"
 	"github.com/unloop/unloop/schemas/match"
 	"github.com/unloop/unloop/schemas/openloop"
@@ -52,7 +53,7 @@ func (fakeSystem) parts() []board.Running {
 }
 
 func (s fakeSystem) Health(context.Context) watch.Health {
-	return watch.Health{Parts: s.parts(), NATS: "silent", Server: "nats-1", Streams: []watch.Stream{{Name: "LOOP_EVENTS", Messages: 3, Bytes: 100, MaxBytes: 1000, Replicas: 1}}}
+	return watch.Health{Parts: s.parts(), NATS: "silent", Server: "nats-1", Streams: []watch.Stream{{Name: "LOOP_EVENTS", Messages: 3, Bytes: 100, MaxBytes: 1000, Replicas: 1}}, Partitions: &partition.State{Count: 4, Before: 2, Phase: partition.Moving}}
 }
 
 func (s fakeSystem) Bundles(context.Context) []board.InForce { return board.Bundles(s.parts()) }

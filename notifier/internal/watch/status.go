@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/notifier/internal/board"
+	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/operator"
+	"github.com/unloop/unloop/schemas/kit/partition"
 	"github.com/unloop/unloop/schemas/status"
 )
 
@@ -42,6 +44,8 @@ type Health struct {
 	NATS    string   `json:"nats,omitempty"`
 	Server  string   `json:"server,omitempty"`
 	Streams []Stream `json:"streams"`
+	// Partitions are those of each bucket of state; nil if they are not known.
+	Partitions *partition.State `json:"partitions,omitempty"`
 }
 
 // Health asks the parts for their status. Those that answer nothing are silent.
@@ -58,6 +62,10 @@ func (w *Watcher) Health(ctx context.Context) Health {
 	defer cancel()
 	list := w.nc.JetStream().ListStreams(ctx)
 	for info := range list.Info() {
+		if scheme, has := natskit.SchemeOf(info.Config); has {
+			state := scheme.State()
+			h.Partitions = &state
+		}
 		name := strings.TrimPrefix(info.Config.Name, "KV_")
 		if strings.HasPrefix(name, "LOOP_") {
 			h.Streams = append(h.Streams, Stream{

@@ -53,6 +53,14 @@ func ReadPartitions(ctx context.Context, js jetstream.JetStream) (s partition.Sc
 	return partition.Parse(stream.CachedInfo().Config.Metadata), true, nil
 }
 
+// SchemeOf returns the scheme of the partitions if the stream is the one that has it.
+func SchemeOf(stream jetstream.StreamConfig) (s partition.Scheme, has bool) {
+	if stream.Name != BucketStream(partition.Truth) {
+		return partition.Scheme{}, false
+	}
+	return partition.Parse(stream.Metadata), true
+}
+
 // Run creates the streams of the layout that are missing, and moves records to the
 // partitions that are new. A layout with no number of partitions keeps theirs.
 func (g *Growth) Run(ctx context.Context) ([]Prepared, error) {

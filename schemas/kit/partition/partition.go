@@ -111,6 +111,35 @@ type Scheme struct {
 	Grown time.Time
 }
 
+// State is a scheme as people are told of it.
+type State struct {
+	// Count is the number of streams of each bucket.
+	Count int `json:"count"`
+	// Before and Phase are those of a growth that has not ended.
+	Before int   `json:"before,omitempty"`
+	Phase  Phase `json:"phase,omitempty"`
+}
+
+// State returns the state of the partitions.
+func (s Scheme) State() State {
+	if s.Phase == Settled {
+		return State{Count: max(s.Count, 1)}
+	}
+	return State{s.Count, s.Before, s.Phase}
+}
+
+// String returns the state in words.
+func (s State) String() string {
+	switch s.Phase {
+	case Settled:
+		return strconv.Itoa(s.Count)
+	case Sealing:
+		return fmt.Sprintf("growing from %d to %d: services learn of it (%s)", s.Before, s.Count, s.Phase)
+	default:
+		return fmt.Sprintf("growing from %d to %d: records move (%s)", s.Before, s.Count, s.Phase)
+	}
+}
+
 // Valid returns an error if a number of streams is not possible.
 func Valid(count int) error {
 	if count < 1 || count > Most || bits.OnesCount(uint(count)) != 1 {

@@ -92,6 +92,13 @@ export function health(data) {
       state(p.state === "ready" ? "ready" : p.state === "silent" ? "ended" : "failed", p.state.replace("_", " ")), h("b", {}, p.service), p.host, h("code", {}, p.version), since(p.started), p.server ?? "–",
       p.state === "silent" ? `last answer ${since(p.heard)} ago` : h("span", { class: "reason" }, p.reason ?? ""))));
   });
-  fill($("storage"), JSON.stringify(data.streams), () => table(["Stream or bucket", "Records", "Size", "Room", "Replicas"], data.streams.map((s) => cells(
-    h("code", {}, s.name), String(s.messages), bytes(s.bytes), s.max_bytes ? `${bytes(s.max_bytes)} (${((100 * s.bytes) / s.max_bytes).toFixed(0)} % taken)` : "no bound", String(s.replicas)))));
+  fill($("storage"), JSON.stringify([data.streams, data.partitions]), () => [growth(data.partitions), table(["Stream or bucket", "Records", "Size", "Room", "Replicas"], data.streams.map((s) => cells(
+    h("code", {}, s.name), String(s.messages), bytes(s.bytes), s.max_bytes ? `${bytes(s.max_bytes)} (${((100 * s.bytes) / s.max_bytes).toFixed(0)} % taken)` : "no bound", String(s.replicas))))]);
+}
+
+const phases = { sealing: "services learn of it", moving: "records move" };
+
+function growth(p) {
+  if (!p || p.count === 1) return null;
+  return h("p", { class: "note" }, p.phase ? h("span", { class: "fault" }, `Partitions grow from ${p.before} to ${p.count}: ${phases[p.phase]}`) : `${p.count} partitions of each bucket of state`);
 }
