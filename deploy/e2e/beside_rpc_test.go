@@ -317,58 +317,132 @@ func TestEnvoysAuthorizationIsDeniedInTheFormatOfThePath(t *testing.T) {
 	}
 }
 
-// agentgateway's calls are stopped, results that differ are not.
+// agentgateway is a client of its protocol, as one session.
+type agentgateway struct {
+	t       *testing.T
+	conn    *grpc.ClientConn
+	session string
+}
+
+func (a agentgateway) request(method, params string) *extmcppb.McpRequestResult {
+	a.t.Helper()
+	var res extmcppb.McpRequestResult
+	err := a.conn.Invoke(a.t.Context(), "/agentgateway.dev.ext_mcp.ExtMcp/CheckRequest", &extmcppb.McpRequest{
+		ServiceNames: []string{"search"}, Method: method, McpRequest: []byte(params),
+		Headers: []*extmcppb.McpHeader{{Key: ":method", Value: []byte("POST")}, {Key: "x-session-id", Value: []byte(a.session)}, {Key: "x-unloop-key", Value: []byte(aliceKey)}},
+	}, &res)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return &res
+}
+
+// response reports the result of a call with the arguments {"q":"again"}.
+func (a agentgateway) response(tool, result string) *extmcppb.McpResponseResult {
+	a.t.Helper()
+	about, err := structpb.NewStruct(map[string]any{"session": a.session, "key": aliceKey, "tool": tool, "arguments": map[string]any{"q": "again"}})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	var res extmcppb.McpResponseResult
+	err = a.conn.Invoke(a.t.Context(), "/agentgateway.dev.ext_mcp.ExtMcp/CheckResponse", &extmcppb.McpResponse{
+		ServiceNames: []string{"search"}, Method: "tools/call", MetadataContext: about, McpResponse: []byte(result),
+	}, &res)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return &res
+}
+
+const searchAgain = `{"name":"search","arguments":{"q":"again"}}`
+
+// agentgateway's calls are stopped, results that differ are not: also where both need a key.
 func TestAgentgatewaysCallsAreStopped(t *testing.T) {
 	t.Parallel()
-	conn := dialRPC(t, start(t, echo(t), overRPC))
-	ask := func(session, method, params string) *extmcppb.McpRequestResult {
-		var res extmcppb.McpRequestResult
-		err := conn.Invoke(t.Context(), "/agentgateway.dev.ext_mcp.ExtMcp/CheckRequest", &extmcppb.McpRequest{
-			ServiceNames: []string{"search"}, Method: method, McpRequest: []byte(params), Headers: []*extmcppb.McpHeader{{Key: "x-session-id", Value: []byte(session)}},
-		}, &res)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return &res
-	}
-	const params = `{"name":"search","arguments":{"q":"again"}}`
+	conn := dialRPC(t, start(t, echo(t), overRPC, guarded(t)))
+	still := agentgateway{t, conn, "s"}
 	for n := 1; n <= 4; n++ {
-		if res := ask("s", "tools/call", params); res.GetPass() == nil {
+		if res := still.request("tools/call", searchAgain); res.GetPass() == nil {
 			t.Errorf("call %d: %v", n, res)
 		}
 	}
-	refused := ask("s", "tools/call", params).GetError()
-	var e struct {
-		Code    int
-		Message string
-		Data    struct {
-			LoopID string `json:"loop_id"`
-		}
+	refused := still.request("tools/call", searchAgain).GetError()
+	var data struct {
+		Code   string
+		LoopID string `json:"loop_id"`
 	}
-	if err := json.Unmarshal(refused.GetMcpError(), &e); err != nil || refused.GetCode() != extmcppb.AuthorizationError_RESOURCE_EXHAUSTED || e.Data.LoopID == "" || !strings.Contains(refused.GetReason(), "search") {
+	if err := json.Unmarshal(refused.GetMcpError(), &data); err != nil || refused.GetCode() != extmcppb.AuthorizationError_RESOURCE_EXHAUSTED || data.Code != "recursive_loop_detected" || data.LoopID == "" || !strings.Contains(refused.GetReason(), "search") {
 		t.Errorf("the fifth: %v", refused)
 	}
-	if res := ask("s", "tools/list", `{}`); res.GetPass() == nil {
+	if res := still.request("tools/list", `{}`); res.GetPass() == nil {
 		t.Errorf("a list: %v", res)
 	}
-	if res := ask("s", "tools/call", `[`); res.GetError().GetCode() != extmcppb.AuthorizationError_INVALID {
+	if res := still.request("tools/call", `[`); res.GetError().GetCode() != extmcppb.AuthorizationError_INVALID {
 		t.Errorf("malformed: %v", res)
 	}
-	// Calls whose results show progress go on.
+	moving := agentgateway{t, conn, "moving"}
 	for n := range 7 {
-		if res := ask("moving", "tools/call", params); res.GetPass() == nil {
+		if res := moving.request("tools/call", searchAgain); res.GetPass() == nil {
 			t.Errorf("call %d with other results: %v", n, res)
 		}
-		about, err := structpb.NewStruct(map[string]any{"session": "moving", "tool": "search", "arguments": map[string]any{"q": "again"}})
-		if err != nil {
-			t.Fatal(err)
+		res := moving.response("search", fmt.Sprintf(`{"content":[{"type":"text","text":"Page %d of the results is about %s."}]}`, n, strings.Repeat("x", n)))
+		if res.GetPass() == nil {
+			t.Errorf("result %d: %v", n, res)
 		}
-		var res extmcppb.McpResponseResult
-		err = conn.Invoke(t.Context(), "/agentgateway.dev.ext_mcp.ExtMcp/CheckResponse", &extmcppb.McpResponse{
-			ServiceNames: []string{"search"}, Method: "tools/call", MetadataContext: about, McpResponse: fmt.Appendf(nil, `{"content":[{"type":"text","text":"Page %d of the results is about %s."}]}`, n, strings.Repeat("x", n)),
-		}, &res)
-		if err != nil || res.GetPass() == nil {
-			t.Errorf("result %d: %v, %v", n, &res, err)
+	}
+}
+
+// A result that repeats itself gets a hint behind its content, and keeps the rest. It is the last
+// message of its answer, however the server sends that.
+func TestAgentgatewaysResultsAreHinted(t *testing.T) {
+	t.Parallel()
+	a := agentgateway{t, dialRPC(t, start(t, echo(t), overRPC)), "s"}
+	const result = `{"resultType":"complete","content":[{"type":"text","text":"Nothing."}],"structuredContent":{"n":12345678901234567890},"_meta":{"a":"<b>"}}`
+	for n := 1; n <= 4; n++ {
+		a.request("tools/call", searchAgain)
+		res := a.response("search", result)
+		if n < 3 {
+			if res.GetPass() == nil {
+				t.Errorf("result %d: %v", n, res)
+			}
+			continue
+		}
+		var got struct {
+			Content    []struct{ Type, Text string }
+			Structured json.RawMessage   `json:"structuredContent"`
+			Meta       map[string]string `json:"_meta"`
+		}
+		if err := json.Unmarshal(res.GetMutated(), &got); err != nil {
+			t.Fatalf("result %d: %v, %v", n, res, err)
+		}
+		if len(got.Content) != 2 || got.Content[0].Text != "Nothing." || got.Content[1].Type != "text" || !strings.Contains(got.Content[1].Text, fmt.Sprintf("search was called %d times", n)) ||
+			string(got.Structured) != `{"n":12345678901234567890}` || got.Meta["a"] != "<b>" {
+			t.Errorf("result %d: %s", n, res.GetMutated())
+		}
+	}
+	if res := a.request("tools/call", searchAgain); res.GetError() == nil {
+		t.Errorf("the fifth call: %v", res)
+	}
+}
+
+// A server that asks for input, or answers later, has the same call made again.
+func TestAgentgatewaysCallsGoOnWithInput(t *testing.T) {
+	t.Parallel()
+	a := agentgateway{t, dialRPC(t, start(t, echo(t), overRPC)), "s"}
+	for n, result := range []string{`{"resultType":"input_required","requestState":"x"}`, `{"resultType":"task","taskId":"t"}`, `{"task":{"taskId":"t"}}`} {
+		a.request("tools/call", searchAgain)
+		for range 6 {
+			if res := a.response("search", result); res.GetPass() == nil {
+				t.Errorf("%s: %v", result, res)
+			}
+			for _, more := range []string{`"inputResponses":{"a":{}}`, `"requestState":"x"`} {
+				if res := a.request("tools/call", searchAgain[:len(searchAgain)-1]+","+more+"}"); res.GetPass() == nil {
+					t.Errorf("it goes on: %v", res)
+				}
+			}
+		}
+		if res := a.response("search", fmt.Sprintf(`{"content":[{"type":"text","text":"Page %d."}]}`, n)); res.GetPass() == nil {
+			t.Errorf("its result: %v", res)
 		}
 	}
 }

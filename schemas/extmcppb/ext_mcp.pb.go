@@ -218,7 +218,7 @@ type McpResponse struct {
 	ServiceNames    []string               `protobuf:"bytes,1,rep,name=service_names,json=serviceNames,proto3" json:"service_names,omitempty"`
 	Method          string                 `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
 	MetadataContext *structpb.Struct       `protobuf:"bytes,3,opt,name=metadata_context,json=metadataContext,proto3" json:"metadata_context,omitempty"`
-	// The result as JSON.
+	// The result as JSON, also where the server streams: the notifications before it pass.
 	McpResponse   []byte `protobuf:"bytes,4,opt,name=mcp_response,json=mcpResponse,proto3,oneof" json:"mcp_response,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -524,7 +524,7 @@ type AuthorizationError struct {
 	state  protoimpl.MessageState  `protogen:"open.v1"`
 	Code   AuthorizationError_Code `protobuf:"varint,1,opt,name=code,proto3,enum=agentgateway.dev.ext_mcp.AuthorizationError_Code" json:"code,omitempty"`
 	Reason string                  `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// The error of JSON-RPC, which takes the place of the one by the code.
+	// The data of the JSON-RPC error, as JSON.
 	McpError      []byte `protobuf:"bytes,3,opt,name=mcp_error,json=mcpError,proto3,oneof" json:"mcp_error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -14,6 +14,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/edge/beside"
 	"github.com/unloop/unloop/schemas/client"
 	"github.com/unloop/unloop/schemas/extmcppb"
+	"github.com/unloop/unloop/schemas/kit/access"
 )
 
 const (
@@ -21,15 +22,22 @@ const (
 	checkResponsePath = "/agentgateway.dev.ext_mcp.ExtMcp/CheckResponse"
 	// toolCall is the method that calls a tool; others pass.
 	toolCall = "tools/call"
-	// stoppedCode is the code of JSON-RPC for a call that is stopped.
-	stoppedCode = -32001
+	// maxResult bounds the results that get a hint, in bytes: what clients of gRPC receive by
+	// default, with room for the hint.
+	maxResult = 4<<20 - 16<<10
 )
 
 // mcpCall is a tool's call as params of MCP describe it.
 type mcpCall struct {
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments"`
+	// Responses and State are those of a call that was asked for input, and goes on with it.
+	Responses json.RawMessage `json:"inputResponses"`
+	State     json.RawMessage `json:"requestState"`
 }
+
+// goesOn reports whether the call is the same one as before, with what its server asked for.
+func (c *mcpCall) goesOn() bool { return c.Responses != nil || c.State != nil }
 
 // callIn returns the call in params; one without a name for what is none.
 func callIn(params []byte) (made mcpCall) {
@@ -47,15 +55,19 @@ func (h *Handler) checkRequest(ctx context.Context, q *connect.Request[extmcppb.
 		return connect.NewResponse(pass), nil
 	}
 	made := callIn(m.GetMcpRequest())
-	if made.Name == "" {
+	switch {
+	case made.Name == "":
 		return refusedMCP(extmcppb.AuthorizationError_INVALID, "the params of "+toolCall+" must have a name", ""), nil
+	case made.goesOn():
+		return connect.NewResponse(pass), nil
 	}
 	header := http.Header{}
 	for _, one := range m.GetHeaders() {
-		header.Add(one.GetKey(), string(one.GetValue()))
+		if !strings.HasPrefix(one.GetKey(), ":") { // those of HTTP/2
+			header.Add(one.GetKey(), string(one.GetValue()))
+		}
 	}
-	keyed(header, q.Header())
-	decision, fault := h.ask(ctx, header, client.ToolCall{Session: sessionOf(m.GetMetadataContext(), header, m.GetServiceNames()), Tool: made.Name, Arguments: made.Arguments})
+	decision, fault := h.ask(ctx, q.Header(), header, m, client.ToolCall{Tool: made.Name, Arguments: made.Arguments})
 	switch {
 	case fault != nil:
 		return refusedMCP(codeOf(fault), fault.Message, ""), nil
@@ -66,29 +78,88 @@ func (h *Handler) checkRequest(ctx context.Context, q *connect.Request[extmcppb.
 	}
 }
 
-// checkResponse takes the result of a call. It always passes: what it repeats is stopped
-// at the next call.
+// checkResponse takes the result of a call, which is the last message where a server streams its
+// answer. The result passes, with a hint behind it if the call repeats itself: what is to be
+// stopped is stopped at the next call.
 func (h *Handler) checkResponse(ctx context.Context, q *connect.Request[extmcppb.McpResponse]) (*connect.Response[extmcppb.McpResponseResult], error) {
 	m := q.Msg
-	fields := m.GetMetadataContext().GetFields()
-	if tool := fields["tool"].GetStringValue(); m.GetMethod() == toolCall && tool != "" && fields["arguments"] != nil {
-		arguments, err := fields["arguments"].MarshalJSON()
-		header := http.Header{}
-		keyed(header, q.Header())
-		var result struct {
-			Failed bool `json:"isError"`
-		}
-		if err == nil && json.Unmarshal(m.GetMcpResponse(), &result) == nil {
-			_, _ = h.ask(ctx, header, client.ToolCall{ // a result passes, whatever is said of it
-				Session: sessionOf(m.GetMetadataContext(), header, m.GetServiceNames()), Tool: tool, Arguments: arguments, Result: m.GetMcpResponse(), IsError: &result.Failed,
-			})
+	pass := &extmcppb.McpResponseResult{Result: &extmcppb.McpResponseResult_Pass{Pass: &extmcppb.Pass{}}}
+	about, made := m.GetMetadataContext().GetFields(), m.GetMcpResponse()
+	tool := about["tool"].GetStringValue()
+	if m.GetMethod() != toolCall || tool == "" || about["arguments"] == nil {
+		return connect.NewResponse(pass), nil
+	}
+	arguments, err := about["arguments"].MarshalJSON()
+	result, ends := resultIn(made)
+	if err != nil || !ends {
+		return connect.NewResponse(pass), nil
+	}
+	ask := func(about client.ToolCall) (*client.ToolDecision, *client.Error) {
+		return h.ask(ctx, q.Header(), http.Header{}, m, about)
+	}
+	if _, fault := ask(client.ToolCall{Tool: tool, Arguments: arguments, Result: made, IsError: &result.Failed}); fault != nil {
+		return connect.NewResponse(pass), nil
+	}
+	// What stands against the session now may have been found when the call was made.
+	if stands, fault := ask(client.ToolCall{Explain: true}); fault == nil && stands.Message != "" && len(made) < maxResult {
+		if hinted := withHint(made, result.Content, stands.Message); hinted != nil {
+			pass.Result = &extmcppb.McpResponseResult_Mutated{Mutated: hinted}
 		}
 	}
-	return connect.NewResponse(&extmcppb.McpResponseResult{Result: &extmcppb.McpResponseResult_Pass{Pass: &extmcppb.Pass{}}}), nil
+	return connect.NewResponse(pass), nil
 }
 
-// ask asks about a call with the headers of the request that makes it.
-func (h *Handler) ask(ctx context.Context, header http.Header, call client.ToolCall) (*client.ToolDecision, *client.Error) {
+// mcpResult is the result of a call.
+type mcpResult struct {
+	Type    string            `json:"resultType"`
+	Content []json.RawMessage `json:"content"`
+	Failed  bool              `json:"isError"`
+	Task    json.RawMessage   `json:"task"`
+}
+
+// resultIn reads a result, and reports whether the call ends with it: a server may ask for input
+// instead, or answer later.
+func resultIn(text []byte) (result mcpResult, ends bool) {
+	err := json.Unmarshal(text, &result)
+	return result, err == nil && (result.Type == "" || result.Type == "complete") && result.Task == nil
+}
+
+// withHint returns a result with a text behind its content; nil if it can't have one.
+func withHint(result []byte, content []json.RawMessage, hint string) []byte {
+	fields := map[string]json.RawMessage{}
+	text, err := json.Marshal(map[string]string{"type": "text", "text": hint})
+	if err == nil {
+		err = json.Unmarshal(result, &fields)
+	}
+	if err == nil {
+		fields["content"], err = json.Marshal(append(content, text))
+	}
+	if err == nil {
+		result, err = json.Marshal(fields)
+	}
+	if err != nil {
+		return nil
+	}
+	return result
+}
+
+// question is what agentgateway sends with each question.
+type question interface {
+	GetMetadataContext() *structpb.Struct
+	GetServiceNames() []string
+}
+
+// ask asks about a call with the headers of the request that makes it, and the key in them, in
+// the question's metadata or in those of gRPC: no headers come with results.
+func (h *Handler) ask(ctx context.Context, rpc, header http.Header, q question, call client.ToolCall) (*client.ToolDecision, *client.Error) {
+	about := q.GetMetadataContext().GetFields()
+	if key := about["key"].GetStringValue(); key != "" {
+		header.Set(access.Header, key)
+	}
+	keyed(header, rpc)
+	// Who the metadata name as session, else the session in the headers, else all that call the
+	// same servers.
+	call.Session = cmp.Or(about["session"].GetStringValue(), header.Get("X-Session-Id"), header.Get("Mcp-Session-Id"), "agentgateway "+strings.Join(q.GetServiceNames(), " "))
 	within, cancel := beside.Within(ctx, 0)
 	defer cancel()
 	d := described{method: http.MethodPost, path: toolPath, header: header, body: http.NoBody}
@@ -112,12 +183,6 @@ var errNoTool = errors.New("a call is no request")
 // toolPath stands for the path of a call, which has none of HTTP.
 const toolPath = "/mcp"
 
-// sessionOf returns whose calls are counted together: who the metadata name as session, else the
-// session in the headers, else all that call the same servers.
-func sessionOf(metadata *structpb.Struct, h http.Header, servers []string) string {
-	return cmp.Or(metadata.GetFields()["session"].GetStringValue(), h.Get("X-Session-Id"), h.Get("Mcp-Session-Id"), "agentgateway "+strings.Join(servers, " "))
-}
-
 // codeOf returns the code for a question that was refused.
 func codeOf(fault *client.Error) extmcppb.AuthorizationError_Code {
 	switch fault.Status {
@@ -130,15 +195,15 @@ func codeOf(fault *client.Error) extmcppb.AuthorizationError_Code {
 	}
 }
 
-// refusedMCP refuses a call with the reason, and as an error of JSON-RPC.
+// refusedMCP refuses a call with the reason. The loop's id becomes the data of its JSON-RPC error.
 func refusedMCP(code extmcppb.AuthorizationError_Code, reason, loopID string) *connect.Response[extmcppb.McpRequestResult] {
 	type data struct {
+		Code   string `json:"code"`
 		LoopID string `json:"loop_id"`
 	}
 	e := &extmcppb.AuthorizationError{Code: code, Reason: reason}
 	if loopID != "" {
-		// Strings have a form in JSON.
-		e.McpError, _ = json.Marshal(map[string]any{"code": stoppedCode, "message": reason, "data": data{loopID}})
+		e.McpError, _ = json.Marshal(data{"recursive_loop_detected", loopID}) // strings have a form in JSON
 	}
 	return connect.NewResponse(&extmcppb.McpRequestResult{Result: &extmcppb.McpRequestResult_Error{Error: e}})
 }
