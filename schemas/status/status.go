@@ -29,6 +29,9 @@ type Status struct {
 	MissingReplicas map[string]int `json:"missing_replicas,omitempty"`
 	// Listen is the address of a gateway's port.
 	Listen string `json:"listen,omitempty"`
+	// Partitions is the number of partitions that the part knows of. Detectors and embedding
+	// workers without it are of a release that knows none.
+	Partitions int `json:"partitions,omitempty"`
 	// Embedder names what an embedding worker makes vectors with.
 	Embedder string `json:"embedder,omitempty"`
 	// Bundle describes the policies in force at a gateway.

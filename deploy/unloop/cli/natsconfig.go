@@ -208,6 +208,7 @@ func (c *natsInitCmd) Run(ctx context.Context, io streams) error {
 	err = c.with(ctx, func(js jetstream.JetStream) (err error) {
 		layout := natskit.Layout{Replicas: c.Replicas, Partitions: c.Partitions, Region: natskit.Region{Name: c.Domain, Origin: c.Region.Origin, Others: c.Region.Regions}}
 		growth := natskit.Growth{JS: js, Layout: layout.Everything(), Note: func(text string) { fmt.Fprintln(io.err, text) }}
+		growth.Allowed = func(ctx context.Context) error { return operator.KnowPartitions(ctx, js.Conn()) }
 		if done, err = growth.Run(ctx); err != nil {
 			return err
 		}

@@ -137,16 +137,16 @@ func runServer(t *testing.T, dir string) {
 	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
 }
 
-// configured runs a server with users and streams until the test ends, and returns the folder
+// configured runs a server with users and streams of one partition until the test ends, and returns the folder
 // of its configuration.
-func configured(t *testing.T) (dir string) {
+func configured(t *testing.T, more ...string) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "nats")
-	if code, _, errOut := command(t, "nats", "config", dir, "--host", natstest.FreeAddr(t), "--monitor-port", "0"); code != 0 {
+	if code, _, errOut := command(t, append([]string{"nats", "config", dir, "--host", natstest.FreeAddr(t), "--monitor-port", "0"}, more...)...); code != 0 {
 		t.Fatalf("config: code %d, %s", code, errOut)
 	}
 	runServer(t, dir)
-	if code, _, errOut := command(t, append([]string{"nats", "init"}, envFlags(t, filepath.Join(dir, "operator.env"))...)...); code != 0 {
+	if code, _, errOut := command(t, append(append([]string{"nats", "init"}, envFlags(t, filepath.Join(dir, "operator.env"))...), "--partitions", "1")...); code != 0 {
 		t.Fatalf("init: code %d, %s", code, errOut)
 	}
 	return dir
@@ -263,6 +263,41 @@ func TestReadersUseTheCommandsThatTheyNeed(t *testing.T) {
 	}
 	if info, err := consumer.Info(ctx); err != nil || info.AckFloor.Stream != 1 {
 		t.Errorf("the consumer is at %+v, %v", info, err)
+	}
+}
+
+// A growth does not begin while a part runs whose release knows no partitions.
+func TestAGrowthIsRefusedWhileAPartKnowsNoPartitions(t *testing.T) {
+	t.Parallel()
+	dir := configured(t, "--partitions", "2")
+	answer := func(text string) *nats.Subscription {
+		nc := dial(t, dir, "detector")
+		sub, err := nc.Subscribe("loop.status", func(m *nats.Msg) { _ = m.Respond([]byte(text)) })
+		if err = errors.Join(err, nc.Flush()); err != nil {
+			t.Fatal(err)
+		}
+		return sub
+	}
+	answer(`{"service":"detector","id":"new","host":"new-host","version":"9.9.9","partitions":1}`)
+	answer(`{"service":"gateway","id":"gateway","host":"gateway-host","version":"0.8.0"}`)
+	old := answer(`{"service":"detector","id":"old","host":"old-host","version":"0.8.0"}`)
+	init := append([]string{"nats", "init", "--partitions", "2", "--timeout", "30s"}, envFlags(t, filepath.Join(dir, "operator.env"))...)
+	code, out, errOut := command(t, init...)
+	if code != 1 || !strings.Contains(errOut, "knows no partitions and would count apart: detector 0.8.0 on old-host: replace them") || strings.Contains(errOut, "new-host") {
+		t.Errorf("code %d, %s%s", code, out, errOut)
+	}
+	js := openJS(t, dial(t, dir, "operator"))
+	if _, err := js.Stream(t.Context(), "KV_LOOP_COUNTERS_1"); !errors.Is(err, jetstream.ErrStreamNotFound) {
+		t.Errorf("the refused growth made a partition: %v", err)
+	}
+	if err := old.Unsubscribe(); err != nil {
+		t.Fatal(err)
+	}
+	growing, stop := background(t, init...)
+	growing.await(t, "From 1 to 2 partitions: services learn of it.")
+	stop()
+	if scheme, _, err := natskit.ReadPartitions(t.Context(), js); err != nil || scheme.Count != 2 {
+		t.Errorf("without the old part: %+v, %v", scheme, err)
 	}
 }
 

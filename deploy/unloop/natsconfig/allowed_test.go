@@ -340,6 +340,9 @@ func TestPartitionsGrowUnderTheirUsers(t *testing.T) {
 	if _, err := natskit.Prepare(t.Context(), growth.JS, growth.Layout); err != nil {
 		t.Fatal(err)
 	}
+	if err := operator.KnowPartitions(t.Context(), growth.JS.Conn()); err != nil {
+		t.Errorf("before the growth: %v", err)
+	}
 	if _, err := growth.Begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -360,6 +363,11 @@ func TestPartitionsGrowUnderTheirUsers(t *testing.T) {
 	}
 	for name, conn := range u.conns {
 		u.await(name+" is ready", func() bool { return conn.Ready() == nil })
+	}
+	for _, p := range operator.Parts(t.Context(), growth.JS.Conn()) {
+		if spreads := p.Service == natsperm.Detector || p.Service == natsperm.Embedworker; spreads != (p.Partitions == 4) {
+			t.Errorf("%s knows of %d partitions", p.Service, p.Partitions)
+		}
 	}
 	if refused := u.refused(); len(refused) > 0 {
 		t.Errorf("refused:\n%s", strings.Join(refused, "\n"))

@@ -34,6 +34,8 @@ type Growth struct {
 	Layout Layout
 	// Sealing is how long the first phase lasts; 0 for partition.SealingTime.
 	Sealing time.Duration
+	// Allowed, if not nil, returns why a growth must not begin.
+	Allowed func(context.Context) error
 	// Note, if not nil, is told of each phase.
 	Note func(string)
 	// moved has the keys of records that were moved, by bucket.
@@ -71,11 +73,17 @@ func (g *Growth) Run(ctx context.Context) ([]Prepared, error) {
 	if g.Layout.Partitions, err = wanted(s, cmp.Or(g.Layout.Partitions, s.Count)); err != nil {
 		return nil, err
 	}
+	grows := known && s.Count < g.Layout.Partitions
+	if grows && g.Allowed != nil {
+		if err := g.Allowed(ctx); err != nil {
+			return nil, fmt.Errorf("grow from %d to %d partitions: %w", s.Count, g.Layout.Partitions, err)
+		}
+	}
 	done, err := Prepare(ctx, g.JS, g.Layout)
 	if err != nil || !known {
 		return done, err
 	}
-	if s.Count < g.Layout.Partitions {
+	if grows {
 		s, err = g.Begin(ctx)
 	}
 	if err == nil && s.Phase == partition.Sealing {
