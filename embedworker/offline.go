@@ -33,7 +33,13 @@ func NewOffline(ctx context.Context, cfg Config, now func() time.Time, log *slog
 		_ = e.Close() // it was only made
 		return nil, fmt.Errorf("load the embedder: %w", err)
 	}
-	return &Offline{embedder: cached, checker: semantic.New(cached, vectors.NewMemory(now), semantic.Observer{}), log: log}, nil
+	return (&Offline{embedder: cached, log: log}).Another(now), nil
+}
+
+// Another returns one that has no histories, by another clock. It has the same embedder, which
+// ends with the one that loaded it.
+func (o *Offline) Another(now func() time.Time) *Offline {
+	return &Offline{embedder: o.embedder, checker: semantic.New(o.embedder, vectors.NewMemory(now), semantic.Observer{}), log: o.log}
 }
 
 // Embedder returns the name of the embedder.

@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/unloop/unloop/deploy/replay/logs"
@@ -33,15 +32,14 @@ const sessionGap = time.Hour
 
 // Run evaluates requests, one after the other. Make it with New.
 type Run struct {
+	cfg      Config
 	gateways []*gateway.Replayer // that of the newest request first
 	detector *detector.Evaluator
 	clock    clock
 	tally    *tally
 	open     open
-	worker   *embedworker.Offline // nil if no policy asks for it
-	// overridden says that overrides were given. The recorded ones are ignored then.
-	overridden bool
-	decided    func(*checkpb.Decision) // may be nil
+	worker   *embedworker.Offline    // nil if no policy asks for it
+	decided  func(*checkpb.Decision) // may be nil
 }
 
 // Config configures a run.
@@ -64,39 +62,45 @@ type Config struct {
 	Worker func(detector.Worker) detector.Worker
 }
 
-// gatewayDefaults reads the flags of gateways once: a scan makes a run for each file.
-var gatewayDefaults = sync.OnceValue(gateway.DefaultConfig)
-
 // New returns a run without any requests. Close ends it.
 func New(ctx context.Context, cfg Config) (*Run, error) {
-	r := &Run{clock: clock{now: time.Now(), pace: cfg.Pace}, overridden: cfg.Overrides != nil, decided: cfg.Decided}
-	now := func() time.Time { return r.clock.now }
-	gw := gatewayDefaults()
+	gw := gateway.DefaultConfig()
 	gw.Policies, gw.MaxInspectBytes = cfg.Policies, logs.Limit // what was inspected was recorded
-	for range max(cfg.Gateways, 1) {
-		one, err := gateway.NewReplayer(gw, now)
-		if err != nil {
-			return nil, err
-		}
-		one.SetOverrides(cfg.Overrides)
-		r.gateways = append(r.gateways, one)
-	}
-	policies := r.gateways[0].Policies()
-	r.tally = newTally(policies)
-	if !slices.ContainsFunc(policies.Policies(), func(p *gateway.Policy) bool { return p.Semantic != nil }) {
-		r.detector = detector.NewEvaluator(now, nil)
-		return r, nil
-	}
-	var err error
-	if r.worker, err = embedworker.NewOffline(ctx, cfg.Embedworker, now, slog.New(slog.DiscardHandler)); err != nil {
+	one, err := gateway.NewReplayer(gw, time.Now)
+	if err != nil {
 		return nil, err
 	}
-	var worker detector.Worker = r.worker
-	if cfg.Worker != nil {
-		worker = cfg.Worker(worker)
+	var worker *embedworker.Offline
+	if slices.ContainsFunc(one.Policies().Policies(), func(p *gateway.Policy) bool { return p.Semantic != nil }) {
+		if worker, err = embedworker.NewOffline(ctx, cfg.Embedworker, time.Now, slog.New(slog.DiscardHandler)); err != nil {
+			return nil, err
+		}
 	}
-	r.detector, r.tally.report.Embedder = detector.NewEvaluator(now, worker), r.worker.Embedder()
-	return r, nil
+	return (&Run{cfg: cfg, gateways: []*gateway.Replayer{one}, worker: worker}).Another(cfg.Decided), nil
+}
+
+// Another returns a run of the same configuration without any requests, which ends with r. Both
+// may be used at once. decided takes the place of the configuration's.
+func (r *Run) Another(decided func(*checkpb.Decision)) *Run {
+	out := &Run{cfg: r.cfg, clock: clock{now: time.Now(), pace: r.cfg.Pace}, decided: decided}
+	now := func() time.Time { return out.clock.now }
+	for range max(r.cfg.Gateways, 1) {
+		one := r.gateways[0].Another(now)
+		one.SetOverrides(r.cfg.Overrides)
+		out.gateways = append(out.gateways, one)
+	}
+	out.tally = newTally(out.gateways[0].Policies())
+	if r.worker == nil {
+		out.detector = detector.NewEvaluator(now, nil)
+		return out
+	}
+	out.worker = r.worker.Another(now)
+	var worker detector.Worker = out.worker
+	if r.cfg.Worker != nil {
+		worker = r.cfg.Worker(worker)
+	}
+	out.detector, out.tally.report.Embedder = detector.NewEvaluator(now, worker), out.worker.Embedder()
+	return out
 }
 
 // Close frees the embedder.
@@ -154,7 +158,7 @@ func (r *Run) Request(ctx context.Context, file string, q *logs.Request) error {
 // operator returns what an operator's kill switch, block or exemption does with a
 // request: by the bundle and the overrides of the run, else as it was recorded.
 func (r *Run) operator(q *logs.Request, e *gateway.Evaluation) (did, reason string) {
-	if e.Operator == "" && !r.overridden && (q.Operator == record.Blocked || q.Operator == record.Exempted) {
+	if e.Operator == "" && r.cfg.Overrides == nil && (q.Operator == record.Blocked || q.Operator == record.Exempted) {
 		return q.Operator, "as recorded"
 	}
 	return e.Operator, e.Reason

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/unloop/unloop/deploy/replay"
@@ -59,7 +60,11 @@ func asClaude(messages []chatMessage) string {
 				blocks = nil
 			}
 			for _, c := range m.Calls {
-				blocks = append(blocks, block{Type: "tool_use", ID: c.ID, Name: c.Function.Name, Input: object(json.RawMessage(c.Function.Arguments))})
+				input := jsontext.Value(c.Function.Arguments)
+				if !input.IsValid() {
+					input = nil
+				}
+				blocks = append(blocks, block{Type: "tool_use", ID: c.ID, Name: c.Function.Name, Input: object(input)})
 			}
 		case "tool":
 			blocks = []block{{Type: "tool_result", Result: m.CallID, Content: m.Content}}
@@ -396,14 +401,20 @@ func TestScanDecidesAsAGatewayDoes(t *testing.T) {
 	t.Parallel()
 	cfg, s := patient(t, "enforce")
 	shadow, watched := patient(t, "shadow")
+	base, err := replay.New(t.Context(), replay.Config{Policies: cfg.Policies, Pace: cfg.Pace, Embedworker: cfg.Embedworker})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = base.Close() }() // nothing is kept
+	scanned := &scanner{Config: cfg, base: base}
 	found := 0
 	for i, f := range recorded(t) {
-		scanned := scanFile(t.Context(), f, cfg, nil)
-		if scanned.err != nil || scanned.faults > 0 {
-			t.Fatalf("session %d: %v, %d faults", i, scanned.err, scanned.faults)
+		r := scanned.file(t.Context(), f, func(int64) {}, nil)
+		if r.faults > 0 {
+			t.Fatalf("session %d: %d faults", i, r.faults)
 		}
 		var want Did
-		for _, d := range scanned.marks {
+		for _, d := range r.marks {
 			want = Did{earlier(want.Found, d.Found), earlier(want.Hinted, d.Hinted), earlier(want.Stopped, d.Stopped)}
 		}
 		if want.Found > 0 {

@@ -228,7 +228,8 @@ func appendBroken(t *testing.T, path string) {
 	writeFile(t, path, strings.Join(lines[:8], "")+lines[8][:len(lines[8])/2]+"\n"+strings.Join(lines[8:], ""))
 }
 
-// Each file's size is reported once, so that a progress bar comes to its end.
+// Each byte of the files is reported once, so that a progress bar comes to its end, and those of
+// a long file while its requests are evaluated.
 func TestProgressComesToItsEnd(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
@@ -237,6 +238,7 @@ func TestProgressComesToItsEnd(t *testing.T) {
 		recordings[name].write(t, filepath.Join(home, recordings[name].path))
 	}
 	recordings["claude"].write(t, filepath.Join(home, "copy.jsonl")) // which is read twice
+	writeFile(t, filepath.Join(home, "long.jsonl"), longSession("long", 100, 2000))
 	files, err := At(home, Config{}.Since)
 	if err != nil {
 		t.Fatal(err)
@@ -246,12 +248,17 @@ func TestProgressComesToItsEnd(t *testing.T) {
 	}
 	cfg := config()
 	var mu sync.Mutex
-	cfg.Progress = func(f File) {
+	moves := 0
+	cfg.Progress = func(n int64) {
 		mu.Lock()
 		defer mu.Unlock()
-		read += f.Size
+		read += n
+		moves++
 	}
 	if _, err := Files(t.Context(), files, cfg); err != nil || read != size {
 		t.Errorf("%d of %d bytes, %v", read, size, err)
+	}
+	if moves < 100 {
+		t.Errorf("progress moved %d times", moves)
 	}
 }

@@ -1,14 +1,15 @@
 package scan
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/unloop/unloop/deploy/replay/logs"
 	"github.com/unloop/unloop/deploy/scan/agents"
@@ -67,7 +68,10 @@ func (w *writer) end(session string) {
 	}
 }
 
-func (w *writer) send(q logs.Request) { w.done = w.done || !w.yield(q, nil) }
+func (c *conversation) send(q logs.Request) {
+	q.Source, q.Line, q.Read = logs.Session, c.line, c.read
+	c.done = c.done || !c.yield(q, nil)
+}
 
 // conversation is the history of one agent.
 type conversation struct {
@@ -78,6 +82,7 @@ type conversation struct {
 	added          [][]byte  // messages that no request has yet
 	at, sent       time.Time // of the newest message, and of the newest request
 	line           int
+	read           int64 // bytes of the file with the newest step
 	// open is the answer whose pieces come, nil for none; unpaid the one before, whose
 	// tokens may still come.
 	open, unpaid *answer
@@ -95,14 +100,14 @@ type answer struct {
 
 // block is a block of a message's content.
 type block struct {
-	Type    string          `json:"type"`
-	Text    string          `json:"text,omitempty"`
-	ID      string          `json:"id,omitempty"`
-	Name    string          `json:"name,omitempty"`
-	Input   json.RawMessage `json:"input,omitempty"`
-	Result  string          `json:"tool_use_id,omitempty"`
-	Content string          `json:"content,omitempty"`
-	Failed  bool            `json:"is_error,omitempty"`
+	Type    string         `json:"type"`
+	Text    string         `json:"text,omitzero"`
+	ID      string         `json:"id,omitzero"`
+	Name    string         `json:"name,omitzero"`
+	Input   jsontext.Value `json:"input,omitzero"`
+	Result  string         `json:"tool_use_id,omitzero"`
+	Content string         `json:"content,omitzero"`
+	Failed  bool           `json:"is_error,omitzero"`
 }
 
 // begin begins the history anew.
@@ -111,7 +116,7 @@ func (c *conversation) begin() {
 }
 
 func (c *conversation) add(s *agents.Step) {
-	if s.Model != "" {
+	if c.read = s.Read; s.Model != "" {
 		c.model = s.Model
 	}
 	switch s.Kind {
@@ -177,7 +182,7 @@ func (c *conversation) flush() {
 			c.sent = c.at
 		}
 		c.send(logs.Request{
-			Source: logs.Session, ID: a.sent, Origin: a.origin, Line: c.line, Time: c.sent, Method: "POST", Path: "/v1/messages",
+			ID: a.sent, Origin: a.origin, Time: c.sent, Method: "POST", Path: "/v1/messages",
 			Caller: c.agent, Session: c.session, Model: c.model, Conversation: c.history, Added: c.added,
 		})
 		c.added, c.unpaid = nil, a
@@ -206,7 +211,7 @@ func (c *conversation) answered() {
 	}
 	c.unpaid = nil
 	u := a.usage
-	c.send(logs.Request{Source: logs.Session, Line: c.line, Time: a.end, Answer: &logs.Answer{
+	c.send(logs.Request{Time: a.end, Answer: &logs.Answer{
 		To: a.sent, Outcome: logs.Outcome{Status: 200, InputTokens: u.Input, CachedTokens: u.Cached, WrittenTokens: u.Written, WrittenHourTokens: u.WrittenHour, OutputTokens: u.Output, USD: u.USD},
 	}})
 }
@@ -223,23 +228,23 @@ func (c *conversation) message(role string, content []block) {
 	if len(content) == 0 {
 		return
 	}
-	var text bytes.Buffer
-	to := json.NewEncoder(&text)
-	to.SetEscapeHTML(false) // arguments are shown to people
-	err := to.Encode(struct {
+	text, err := json.Marshal(struct {
 		Role    string  `json:"role"`
 		Content []block `json:"content"`
-	}{role, content})
+	}{role, content}, asWritten)
 	if err == nil { // arguments that are no JSON were made strings
-		c.added, c.spoken = append(c.added, bytes.TrimSpace(text.Bytes())), true
+		c.added, c.spoken = append(c.added, text), true
 	}
 }
 
+// asWritten leaves arguments as agents wrote them.
+var asWritten = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
+
 // object returns arguments as the object that the API wants.
-func object(arguments json.RawMessage) json.RawMessage {
+func object(arguments jsontext.Value) jsontext.Value {
 	switch {
-	case len(arguments) == 0 || !json.Valid(arguments):
-		return json.RawMessage(`{}`)
+	case len(arguments) == 0:
+		return jsontext.Value(`{}`)
 	case arguments[0] == '{':
 		return arguments
 	}

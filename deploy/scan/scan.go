@@ -11,6 +11,7 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"io"
 	"iter"
 	"os"
 	"runtime"
@@ -34,14 +35,21 @@ type Config struct {
 	Since time.Time
 	// Pace is the assumed time between two requests of a session without times.
 	Pace time.Duration
-	// Progress is called with the bytes of each file that was read; it may be nil.
-	Progress func(File)
+	// Progress is called with numbers of bytes that were evaluated, in all those of the files,
+	// by several goroutines; it may be nil.
+	Progress func(n int64)
 }
 
 // Files evaluates files, on all processors, and returns a report on all of them. What can't
 // be read is counted, and the rest is not affected. A request that several sessions have, since
 // one goes on from a copy of another, counts in the first of them.
 func Files(ctx context.Context, files []File, cfg Config) (*Report, error) {
+	base, err := replay.New(ctx, replay.Config{Policies: cfg.Policies, Pace: cfg.Pace, Embedworker: cfg.Embedworker})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = base.Close() }() // nothing is kept
+	s := &scanner{Config: cfg, base: base}
 	files, faults := divided(files)
 	results := make([]*result, len(files))
 	all := make([]int, len(files))
@@ -49,15 +57,14 @@ func Files(ctx context.Context, files []File, cfg Config) (*Report, error) {
 		all[i] = i
 	}
 	each(ctx, all, func(i int) {
-		results[i] = scanFile(ctx, files[i], cfg, nil)
-		if cfg.Progress != nil {
-			cfg.Progress(files[i])
-		}
+		done := meter{size: files[i].Size, tell: cfg.Progress}
+		results[i] = s.file(ctx, files[i], done.upTo, nil)
+		done.upTo(files[i].Size)
 	})
 	if ctx.Err() == nil {
 		owners, shared := owners(files, results)
 		each(ctx, shared, func(i int) {
-			results[i] = scanFile(ctx, files[i], cfg, func(origin uint64) bool { return owners[origin] != i })
+			results[i] = s.file(ctx, files[i], func(int64) {}, func(origin uint64) bool { return owners[origin] != i })
 		})
 	}
 	if err := ctx.Err(); err != nil {
@@ -66,9 +73,6 @@ func Files(ctx context.Context, files []File, cfg Config) (*Report, error) {
 	out := newReport()
 	out.Unreadable = faults
 	for i, r := range results {
-		if r.err != nil {
-			return nil, r.err
-		}
 		out.add(files[i], r)
 	}
 	out.finish()
@@ -163,7 +167,6 @@ type result struct {
 	// origins are hashes of those of the requests.
 	origins []uint64
 	faults  int
-	err     error
 }
 
 // begin returns the first recorded time; zero without any.
@@ -174,26 +177,40 @@ func (r *result) begin() (at time.Time) {
 	return at
 }
 
-// scanFile evaluates a file, without the requests whose origins are to be skipped. Only a
-// fault of the configuration is an error.
-func scanFile(ctx context.Context, f File, cfg Config, skip func(origin uint64) bool) *result {
+// meter tells how far a file is evaluated.
+type meter struct {
+	at, size int64
+	tell     func(n int64) // may be nil
+}
+
+// upTo notes that the first n bytes were evaluated.
+func (m *meter) upTo(n int64) {
+	if n = min(n, m.size); n > m.at && m.tell != nil {
+		m.tell(n - m.at)
+		m.at = n
+	}
+}
+
+// scanner evaluates files.
+type scanner struct {
+	Config
+	base *replay.Run // whose policies and embedder all files have
+}
+
+// file evaluates a file, without the requests whose origins are to be skipped. read is called
+// with the number of bytes that were evaluated.
+func (s *scanner) file(ctx context.Context, f File, read func(n int64), skip func(origin uint64) bool) *result {
 	r := &result{sessions: map[string]int{}, shown: map[string]excerpts.Loop{}, newest: map[string]*logs.Request{}, marks: map[string]Did{}, texts: map[string]string{}}
 	var findings []*checkpb.Finding
-	run, err := replay.New(ctx, replay.Config{
-		Policies: cfg.Policies, Pace: cfg.Pace, Embedworker: cfg.Embedworker, Decided: func(d *checkpb.Decision) { findings = d.GetFindings() },
-	})
-	if err != nil {
-		r.err = err
-		return r
-	}
-	defer func() { _ = run.Close() }() // nothing is kept
+	run := s.base.Another(func(d *checkpb.Decision) { findings = d.GetFindings() })
 	for q, err := range logs.InOrder(open(f)) {
 		if err != nil {
 			r.faults++
 			continue
 		}
+		read(q.Read)
 		origin := hashOf(f, &q)
-		if !q.Time.IsZero() && q.Time.Before(cfg.Since) || origin != 0 && skip != nil && skip(origin) {
+		if !q.Time.IsZero() && q.Time.Before(s.Since) || origin != 0 && skip != nil && skip(origin) {
 			if err := run.Pass(ctx, f.Path, &q); err != nil {
 				r.faults++
 			}
@@ -277,10 +294,24 @@ func open(f File) iter.Seq2[logs.Request, error] {
 			return
 		}
 		defer func() { _ = in.Close() }() // it was only read
-		for q, err := range logs.Open(bufio.NewReader(in)) {
-			if !yield(q, err) {
+		all := counted{Reader: in}
+		for q, err := range logs.Open(bufio.NewReader(&all)) {
+			if q.Read = all.n; !yield(q, err) {
 				return
 			}
 		}
 	}
+}
+
+// counted counts the bytes that were read.
+type counted struct {
+	io.Reader
+	n int64
+}
+
+// Read implements io.Reader.
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n += int64(n)
+	return n, err
 }

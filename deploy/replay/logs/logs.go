@@ -41,7 +41,7 @@ const (
 type Request struct {
 	Source Source
 	// Answer is set if the entry is not a request but the answer to an earlier one. Of
-	// the other fields, only Source, Line and Time are set then.
+	// the other fields, only Source, Line, Read and Time are set then.
 	Answer *Answer
 	// ID identifies the request for its answer; "" if the answer is not a separate line. Origin
 	// identifies it in all copies of its session; "" if nothing does.
@@ -49,6 +49,9 @@ type Request struct {
 	// Line is the line of the request in the input, from 1: the first line of a value
 	// over many lines.
 	Line int
+	// Read is how many bytes of the input were read with the request; 0 if its reader does
+	// not count them.
+	Read int64
 	// Time is the time of the request; zero if it is not recorded, as in sessions.
 	Time time.Time
 	// Method and Path, with the query, are those of the client, or else the usual ones of

@@ -7,14 +7,17 @@ package agents
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Agent is a program that keeps its sessions.
@@ -93,7 +96,9 @@ type Step struct {
 	Session string
 	Time    time.Time
 	Line    int
-	Text    string
+	// Read is how many bytes of the file were read with it; 0 if that is not known.
+	Read int64
+	Text string
 	// ID is that of an answer, whose pieces have the same, or of the call that a result is
 	// for.
 	ID string
@@ -110,7 +115,7 @@ type Step struct {
 type Call struct {
 	ID, Tool string
 	// Arguments are JSON.
-	Arguments json.RawMessage
+	Arguments jsontext.Value
 }
 
 // Usage is what an answer cost; zero if that is not recorded.
@@ -127,8 +132,14 @@ const Limit = 64 << 20
 // ErrTooLong is the error for what exceeds Limit.
 var ErrTooLong = errors.New("longer than 64 MiB")
 
-// lines reads a file of JSON lines: read is called with each, and yields its steps. Lines that
-// can't be read are errors, and the rest goes on.
+// decode reads a JSON text. Agents write what they were given: names may occur twice, and
+// invalid UTF-8 is replaced.
+func decode(data []byte, v any) error { return json.Unmarshal(data, v, lenient) }
+
+var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+
+// lines reads a file of JSON lines: read is called with each, which is lent to it, and yields its
+// steps. Lines that can't be read are errors, and the rest goes on.
 func lines(path string, read func(line []byte, n int, yield func(Step) bool) error) iter.Seq2[Step, error] {
 	return func(yield func(Step, error) bool) {
 		f, err := os.Open(path)
@@ -138,15 +149,18 @@ func lines(path string, read func(line []byte, n int, yield func(Step) bool) err
 		}
 		defer func() { _ = f.Close() }() // it was only read
 		in := bufio.NewReaderSize(f, 64<<10)
+		var long []byte
+		var all int64
 		for n := 1; ; n++ {
-			line, err := readLine(in)
+			line, err := readLine(in, &long)
+			all += int64(len(line))
 			if errors.Is(err, io.EOF) {
 				return
 			}
 			more := true
 			if err == nil && len(line) > 0 {
 				err = read(line, n, func(s Step) bool {
-					s.Line = n
+					s.Line, s.Read = n, all
 					more = yield(s, nil)
 					return more
 				})
@@ -161,25 +175,25 @@ func lines(path string, read func(line []byte, n int, yield func(Step) bool) err
 	}
 }
 
-// readLine returns the next line. A line that is too long is skipped.
-func readLine(in *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := in.ReadSlice('\n')
-		if len(line)+len(part) <= Limit+1 {
-			line = append(line, part...)
+// readLine returns the next line, until it is called again. One that is longer than the buffer
+// of the reader is put together in long. A line that is too long is skipped.
+func readLine(in *bufio.Reader, long *[]byte) ([]byte, error) {
+	line, err := in.ReadSlice('\n')
+	for *long = (*long)[:0]; errors.Is(err, bufio.ErrBufferFull); {
+		if len(*long)+len(line) > Limit {
+			return nil, skipLine(in)
 		}
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			if len(line)+len(part) > Limit {
-				return nil, skipLine(in)
-			}
-		case errors.Is(err, io.EOF) && len(line) > 0:
-			return line, nil
-		default:
-			return line, err
-		}
+		*long = append(*long, line...)
+		line, err = in.ReadSlice('\n')
 	}
+	if len(*long) > 0 {
+		*long = append(*long, line...)
+		line = *long
+	}
+	if errors.Is(err, io.EOF) && len(line) > 0 {
+		err = nil
+	}
+	return line, err
 }
 
 func skipLine(in *bufio.Reader) error {
@@ -196,7 +210,7 @@ func whole[T any](path string, read func(v *T, yield func(Step) bool) error) ite
 		v := new(T)
 		data, err := readFile(path)
 		if err == nil {
-			err = json.Unmarshal(data, v)
+			err = decode(data, v)
 		}
 		more := true
 		if err == nil {
@@ -228,23 +242,34 @@ func readFile(path string) ([]byte, error) {
 // text reads a content that is a string or a list of parts with texts.
 type text string
 
-// UnmarshalJSON implements json.Unmarshaler. Parts of other kinds have no text.
-func (t *text) UnmarshalJSON(b []byte) error {
-	if len(b) > 0 && b[0] == '"' {
-		return json.Unmarshal(b, (*string)(t))
+// UnmarshalJSONFrom implements json.UnmarshalerFrom. Parts of other kinds have no text, and any
+// other value is the text.
+func (t *text) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	switch d.PeekKind() {
+	case '"':
+		return json.UnmarshalDecode(d, (*string)(t))
+	case 'n':
+		return d.SkipValue()
+	}
+	value, err := d.ReadValue()
+	if err != nil {
+		return err
 	}
 	var parts []struct {
 		Text   string `json:"text"`
 		Output string `json:"output"`
 	}
-	if another := json.Unmarshal(b, &parts); another != nil {
-		*t = text(b)
+	if decode(value, &parts) != nil {
+		*t = text(value)
+		return nil
 	}
-	for i, p := range parts {
-		if i > 0 && p.Text != "" && *t != "" {
-			*t += "\n"
+	var all strings.Builder
+	for _, p := range parts {
+		if p.Text != "" && all.Len() > 0 {
+			all.WriteByte('\n')
 		}
-		*t += text(p.Text + p.Output)
+		all.WriteString(p.Text + p.Output)
 	}
+	*t = text(all.String())
 	return nil
 }

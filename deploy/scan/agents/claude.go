@@ -2,11 +2,13 @@ package agents
 
 import (
 	"bytes"
-	"encoding/json"
 	"iter"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // claude is Claude Code. It writes a line for each message, and for an answer one for each
@@ -25,20 +27,20 @@ var claude = Agent{
 }
 
 type claudeLine struct {
-	Type        string    `json:"type"`
-	Session     string    `json:"sessionId"`
-	Agent       string    `json:"agentId"`
-	Sidechain   bool      `json:"isSidechain"`
-	Summary     bool      `json:"isCompactSummary"`
-	Timestamp   time.Time `json:"timestamp"`
-	Message     claudeMessage
-	APIErrorSet bool `json:"isApiErrorMessage"`
+	Type        string        `json:"type"`
+	Session     string        `json:"sessionId"`
+	Agent       string        `json:"agentId"`
+	Sidechain   bool          `json:"isSidechain"`
+	Summary     bool          `json:"isCompactSummary"`
+	Timestamp   time.Time     `json:"timestamp"`
+	Message     claudeMessage `json:"message"`
+	APIErrorSet bool          `json:"isApiErrorMessage"`
 }
 
 type claudeMessage struct {
-	ID      string          `json:"id"`
-	Model   string          `json:"model"`
-	Content json.RawMessage `json:"content"`
+	ID      string        `json:"id"`
+	Model   string        `json:"model"`
+	Content claudeContent `json:"content"`
 	Usage   struct {
 		Input    int `json:"input_tokens"`
 		Output   int `json:"output_tokens"`
@@ -51,14 +53,26 @@ type claudeMessage struct {
 }
 
 type claudeBlock struct {
-	Type    string          `json:"type"`
-	Text    string          `json:"text"`
-	ID      string          `json:"id"`
-	Name    string          `json:"name"`
-	Input   json.RawMessage `json:"input"`
-	Result  string          `json:"tool_use_id"`
-	Content text            `json:"content"`
-	Failed  bool            `json:"is_error"`
+	Type    string         `json:"type"`
+	Text    string         `json:"text"`
+	ID      string         `json:"id"`
+	Name    string         `json:"name"`
+	Input   jsontext.Value `json:"input"`
+	Result  string         `json:"tool_use_id"`
+	Content text           `json:"content"`
+	Failed  bool           `json:"is_error"`
+}
+
+// claudeContent reads a content that is a string as a block with a text.
+type claudeContent []claudeBlock
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (c *claudeContent) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	if d.PeekKind() != '"' {
+		return json.UnmarshalDecode(d, (*[]claudeBlock)(c))
+	}
+	*c = claudeContent{{Type: "text"}}
+	return json.UnmarshalDecode(d, &(*c)[0].Text)
 }
 
 func readClaude(line []byte, yield func(Step) bool) error {
@@ -66,7 +80,7 @@ func readClaude(line []byte, yield func(Step) bool) error {
 		return nil
 	}
 	var l claudeLine
-	if err := json.Unmarshal(line, &l); err != nil {
+	if err := decode(line, &l); err != nil {
 		return err
 	}
 	if l.Type != "user" && l.Type != "assistant" || l.APIErrorSet {
@@ -76,22 +90,12 @@ func readClaude(line []byte, yield func(Step) bool) error {
 	if l.Sidechain || l.Agent != "" {
 		step.Session += "/" + l.Agent
 	}
-	var said string
-	var blocks []claudeBlock
-	var err error
-	if bytes.HasPrefix(l.Message.Content, []byte(`"`)) {
-		err = json.Unmarshal(l.Message.Content, &said)
-	} else {
-		err = json.Unmarshal(l.Message.Content, &blocks)
-	}
-	if err != nil {
-		return err
-	}
 	if l.Type == "assistant" {
-		yield(claudeAnswer(step, &l.Message, said, blocks))
+		yield(claudeAnswer(step, &l.Message))
 		return nil
 	}
-	for _, b := range blocks {
+	var said string
+	for _, b := range l.Message.Content {
 		if b.Type == "tool_result" {
 			s := step
 			s.Kind, s.ID, s.Text, s.Failed = Returned, b.Result, string(b.Content), b.Failed
@@ -113,12 +117,12 @@ func readClaude(line []byte, yield func(Step) bool) error {
 	return nil
 }
 
-func claudeAnswer(step Step, m *claudeMessage, said string, blocks []claudeBlock) Step {
-	step.Kind, step.ID, step.Origin, step.Model, step.Text = Answered, m.ID, m.ID, m.Model, said
+func claudeAnswer(step Step, m *claudeMessage) Step {
+	step.Kind, step.ID, step.Origin, step.Model = Answered, m.ID, m.ID, m.Model
 	u := m.Usage
 	hour := min(u.Written.Hour, u.Creation)
 	step.Usage = Usage{Input: u.Input + u.Creation + u.Read, Cached: u.Read, Written: u.Creation - hour, WrittenHour: hour, Output: u.Output}
-	for _, b := range blocks {
+	for _, b := range m.Content {
 		switch b.Type {
 		case "text":
 			step.Text += b.Text

@@ -2,7 +2,6 @@ package agents
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"hash"
 	"hash/fnv"
@@ -11,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // codex is OpenAI's Codex. A rollout has the items of the Responses API as they came, and
@@ -47,24 +48,24 @@ type codexReader struct {
 }
 
 type codexLine struct {
-	Timestamp time.Time       `json:"timestamp"`
-	Type      string          `json:"type"`
-	Payload   json.RawMessage `json:"payload"`
+	Timestamp time.Time `json:"timestamp"`
+	Type      string    `json:"type"`
+	Payload   codexItem `json:"payload"`
 }
 
 type codexItem struct {
-	Type      string          `json:"type"`
-	ID        string          `json:"id"`
-	Role      string          `json:"role"`
-	Model     string          `json:"model"`
-	Content   text            `json:"content"`
-	Name      string          `json:"name"`
-	Arguments string          `json:"arguments"`
-	Input     string          `json:"input"`
-	Action    json.RawMessage `json:"action"`
-	CallID    string          `json:"call_id"`
-	Output    json.RawMessage `json:"output"`
-	Message   string          `json:"message"`
+	Type      string         `json:"type"`
+	ID        string         `json:"id"`
+	Role      string         `json:"role"`
+	Model     string         `json:"model"`
+	Content   text           `json:"content"`
+	Name      string         `json:"name"`
+	Arguments string         `json:"arguments"`
+	Input     string         `json:"input"`
+	Action    jsontext.Value `json:"action"`
+	CallID    string         `json:"call_id"`
+	Output    jsontext.Value `json:"output"`
+	Message   string         `json:"message"`
 	Info      struct {
 		Last struct {
 			Input  int `json:"input_tokens"`
@@ -76,18 +77,10 @@ type codexItem struct {
 
 func (r *codexReader) read(line []byte, n int, yield func(Step) bool) error {
 	var l codexLine
-	if err := json.Unmarshal(line, &l); err != nil {
+	if err := decode(line, &l); err != nil {
 		return err
 	}
-	switch l.Type {
-	case "session_meta", "turn_context", "response_item", "event_msg", "compacted":
-	default:
-		return nil
-	}
-	var p codexItem
-	if err := json.Unmarshal(l.Payload, &p); err != nil {
-		return err
-	}
+	p := &l.Payload
 	step := Step{Session: r.session, Time: l.Timestamp, Model: r.model}
 	switch l.Type {
 	case "session_meta":
@@ -106,8 +99,8 @@ func (r *codexReader) read(line []byte, n int, yield func(Step) bool) error {
 			step.Kind, step.ID, step.Usage = Answered, r.spoken, Usage{Input: u.Input, Cached: u.Cached, Output: u.Output}
 			yield(step)
 		}
-	default:
-		r.item(step, &p, n, yield)
+	case "response_item":
+		r.item(step, p, n, yield)
 	}
 	return nil
 }
@@ -159,7 +152,7 @@ func codexTool(p *codexItem) string {
 	return strings.TrimSuffix(p.Type, "_call")
 }
 
-func codexArguments(p *codexItem) json.RawMessage {
+func codexArguments(p *codexItem) jsontext.Value {
 	switch {
 	case len(p.Action) > 0:
 		return p.Action
@@ -171,15 +164,15 @@ func codexArguments(p *codexItem) json.RawMessage {
 
 // codexOutput returns the text of an output: a string, or an object that says whether the call
 // succeeded.
-func codexOutput(output json.RawMessage) (out string, failed bool) {
+func codexOutput(output jsontext.Value) (out string, failed bool) {
 	var object struct {
 		Content text  `json:"content"`
 		Success *bool `json:"success"`
 	}
-	if bytes.HasPrefix(output, []byte("{")) && json.Unmarshal(output, &object) == nil {
+	if bytes.HasPrefix(output, []byte("{")) && decode(output, &object) == nil {
 		return string(object.Content), object.Success != nil && !*object.Success
 	}
 	var t text
-	_ = json.Unmarshal(output, &t) // any value has a text
+	_ = decode(output, &t) // any value has a text
 	return string(t), false
 }

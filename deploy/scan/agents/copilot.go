@@ -2,10 +2,11 @@ package agents
 
 import (
 	"bytes"
-	"encoding/json"
 	"iter"
 	"path/filepath"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // copilot is GitHub's Copilot CLI, which writes an event a line.
@@ -41,9 +42,9 @@ type copilotEvent struct {
 		Parent    string `json:"parentToolCallId"` // in the events of a sub-agent
 		Content   text   `json:"content"`
 		Calls     []struct {
-			ID        string          `json:"toolCallId"`
-			Name      string          `json:"name"`
-			Arguments json.RawMessage `json:"arguments"`
+			ID        string         `json:"toolCallId"`
+			Name      string         `json:"name"`
+			Arguments jsontext.Value `json:"arguments"`
 		} `json:"toolRequests"`
 		CallID  string `json:"toolCallId"`
 		Success *bool  `json:"success"`
@@ -63,7 +64,7 @@ type copilotEvent struct {
 
 func (r *copilotReader) read(line []byte, _ int, yield func(Step) bool) error {
 	var e copilotEvent
-	if err := json.Unmarshal(line, &e); err != nil {
+	if err := decode(line, &e); err != nil {
 		return err
 	}
 	d := &e.Data
@@ -114,11 +115,11 @@ func (r *copilotReader) read(line []byte, _ int, yield func(Step) bool) error {
 }
 
 // ask notes what a call asks a sub-agent for; other calls have no prompt.
-func (r *copilotReader) ask(id string, arguments json.RawMessage) {
+func (r *copilotReader) ask(id string, arguments jsontext.Value) {
 	var a struct {
 		Prompt string `json:"prompt"`
 	}
-	if json.Unmarshal(arguments, &a) == nil && a.Prompt != "" {
+	if decode(arguments, &a) == nil && a.Prompt != "" {
 		r.asked[id] = a.Prompt
 	}
 }

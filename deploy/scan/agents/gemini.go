@@ -2,11 +2,12 @@ package agents
 
 import (
 	"bytes"
-	"encoding/json"
 	"iter"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // gemini is the Gemini CLI. It writes a line for each message, an answer again when its calls
@@ -49,11 +50,11 @@ type geminiLine struct {
 }
 
 type geminiMessage struct {
-	ID        string          `json:"id"`
-	Timestamp time.Time       `json:"timestamp"`
-	Type      string          `json:"type"`
-	Content   json.RawMessage `json:"content"`
-	Model     string          `json:"model"`
+	ID        string         `json:"id"`
+	Timestamp time.Time      `json:"timestamp"`
+	Type      string         `json:"type"`
+	Content   jsontext.Value `json:"content"`
+	Model     string         `json:"model"`
 	Tokens    struct {
 		Input    int `json:"input"`
 		Cached   int `json:"cached"`
@@ -61,11 +62,11 @@ type geminiMessage struct {
 		Thoughts int `json:"thoughts"`
 	} `json:"tokens"`
 	Calls []struct {
-		ID        string          `json:"id"`
-		Name      string          `json:"name"`
-		Args      json.RawMessage `json:"args"`
-		Status    string          `json:"status"`
-		Timestamp time.Time       `json:"timestamp"`
+		ID        string         `json:"id"`
+		Name      string         `json:"name"`
+		Args      jsontext.Value `json:"args"`
+		Status    string         `json:"status"`
+		Timestamp time.Time      `json:"timestamp"`
 		Result    []struct {
 			Function struct {
 				Response struct {
@@ -79,7 +80,7 @@ type geminiMessage struct {
 
 func (r *geminiReader) read(line []byte, n int, yield func(Step) bool) error {
 	var l geminiLine
-	if err := json.Unmarshal(line, &l); err != nil {
+	if err := decode(line, &l); err != nil {
 		return err
 	}
 	if l.Session != "" {
@@ -106,13 +107,13 @@ func (r *geminiReader) steps(m *geminiMessage, session string) (all []Step) {
 	switch m.Type {
 	case "user":
 		var t text
-		if json.Unmarshal(m.Content, &t) == nil && t != "" && !bytes.Contains(m.Content, []byte(`"functionResponse"`)) {
+		if decode(m.Content, &t) == nil && t != "" && !bytes.Contains(m.Content, []byte(`"functionResponse"`)) {
 			step.Kind, step.Text = Said, string(t)
 			all = append(all, step)
 		}
 	case "gemini":
 		var t text
-		_ = json.Unmarshal(m.Content, &t) // any value has a text
+		_ = decode(m.Content, &t) // any value has a text
 		step.Kind, step.ID, step.Origin, step.Model = Answered, m.ID, m.ID, m.Model
 		step.Usage = Usage{Input: m.Tokens.Input, Cached: m.Tokens.Cached, Output: m.Tokens.Output + m.Tokens.Thoughts}
 		if r.last == nil || r.last.ID != m.ID {

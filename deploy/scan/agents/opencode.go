@@ -2,7 +2,6 @@ package agents
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"net/url"
@@ -12,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/ncruces/go-sqlite3"
 )
 
@@ -100,9 +100,9 @@ func openDatabase(path string) (*sqlite3.Conn, error) {
 }
 
 type opencodeMessage struct {
-	Role    string          `json:"role"`
-	Model   string          `json:"modelID"`
-	Summary json.RawMessage `json:"summary"` // true for an answer that replaces what was said before
+	Role    string         `json:"role"`
+	Model   string         `json:"modelID"`
+	Summary jsontext.Value `json:"summary"` // true for an answer that replaces what was said before
 	Time    struct {
 		Created int64 `json:"created"`
 	} `json:"time"`
@@ -126,10 +126,10 @@ type opencodePart struct {
 	Cost   float64         `json:"cost"`
 	Usage  *opencodeTokens `json:"tokens"`
 	State  struct {
-		Status string          `json:"status"`
-		Input  json.RawMessage `json:"input"`
-		Output string          `json:"output"`
-		Error  string          `json:"error"`
+		Status string         `json:"status"`
+		Input  jsontext.Value `json:"input"`
+		Output string         `json:"output"`
+		Error  string         `json:"error"`
 		Time   struct {
 			Start int64 `json:"start"`
 			End   int64 `json:"end"`
@@ -245,14 +245,14 @@ func (r *opencodeReader) stored(folder string, read func(id string, data []byte)
 // message reads a message, and begins to count its answers.
 func (r *opencodeReader) message(data []byte) (m opencodeMessage, err error) {
 	r.answer = 0
-	return m, json.Unmarshal(data, &m)
+	return m, decode(data, &m)
 }
 
 // part yields the steps of a part of a message. A session that is forked has copies of its
 // messages and their times, under ids of their own.
 func (r *opencodeReader) part(session string, m *opencodeMessage, data []byte) error {
 	var p opencodePart
-	if err := json.Unmarshal(data, &p); err != nil {
+	if err := decode(data, &p); err != nil {
 		return err
 	}
 	step := Step{Session: session, Time: time.UnixMilli(m.Time.Created), Model: m.Model, Kind: Answered}

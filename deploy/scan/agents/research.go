@@ -2,12 +2,13 @@ package agents
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // sweAgent is SWE-agent, whose trajectories have the history of messages. Nothing keeps them
@@ -62,11 +63,11 @@ func (t *sweTrajectory) steps(session string, yield func(Step) bool) {
 }
 
 // arguments returns arguments as JSON; what is none becomes a string.
-func arguments(s string) json.RawMessage {
-	if json.Valid([]byte(s)) {
-		return json.RawMessage(s)
+func arguments(s string) jsontext.Value {
+	if v := jsontext.Value(s); v.IsValid(lenient) {
+		return v
 	}
-	quoted, _ := json.Marshal(s) // strings can be encoded
+	quoted, _ := jsontext.AppendQuote(nil, s) // invalid UTF-8 is replaced
 	return quoted
 }
 
@@ -92,14 +93,14 @@ var openHands = Agent{
 }
 
 type openHandsEvent struct {
-	ID          int             `json:"id"`
-	Timestamp   string          `json:"timestamp"`
-	Source      string          `json:"source"`
-	Action      string          `json:"action"`
-	Observation string          `json:"observation"`
-	Content     string          `json:"content"`
-	Cause       *int            `json:"cause"`
-	Args        json.RawMessage `json:"args"`
+	ID          int            `json:"id"`
+	Timestamp   string         `json:"timestamp"`
+	Source      string         `json:"source"`
+	Action      string         `json:"action"`
+	Observation string         `json:"observation"`
+	Content     string         `json:"content"`
+	Cause       *int           `json:"cause"`
+	Args        jsontext.Value `json:"args"`
 	Call        struct {
 		ID       string `json:"tool_call_id"`
 		Function string `json:"function_name"`
@@ -121,7 +122,7 @@ func (e *openHandsEvent) step(session string) (Step, bool) {
 		Content string `json:"content"`
 		Thought string `json:"thought"`
 	}
-	_ = json.Unmarshal(e.Args, &args) // other arguments have neither
+	_ = decode(e.Args, &args) // other arguments have neither
 	step := Step{Session: session, Line: e.ID + 1, Time: at}
 	id := e.Call.ID
 	if id == "" {

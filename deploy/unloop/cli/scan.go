@@ -79,10 +79,10 @@ func (c *scanned) run(ctx context.Context, io streams, files []scan.File, polici
 	}
 	bar := newBar(io.err, total, isTerminal(io.err))
 	var mu sync.Mutex
-	cfg.Progress = func(f scan.File) {
+	cfg.Progress = func(n int64) {
 		mu.Lock()
 		defer mu.Unlock()
-		_ = bar.Add64(f.Size) // a terminal that cannot be written to shows no bar
+		_ = bar.Add64(n) // a terminal that cannot be written to shows no bar
 	}
 	report, err := scan.Files(ctx, files, cfg)
 	_ = bar.Exit()

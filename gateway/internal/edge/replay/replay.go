@@ -52,6 +52,7 @@ type Config struct {
 type Replayer struct {
 	stages    stages.Stages
 	timeout   time.Duration
+	project   string
 	hashKey   *[identity.KeySize]byte
 	overrides *override.History
 	hasher    *identity.Hasher
@@ -68,17 +69,23 @@ func New(cfg *Config, now func() time.Time) (*Replayer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Replayer{
-		stages: stages.Stages{
-			MaxInspectBytes: cfg.MaxInspectBytes, Now: now, Table: table, Policies: policies, Gate: &admit.Gate{}, Memory: evidence.NewMemory(),
-			// Recordings name the session of a request that goes on from an answer.
-			Resolver: resolve.New(resolve.Config{Project: cfg.Project}, nil, prometheus.NewRegistry()),
-		},
-		timeout: cfg.Timeout, hashKey: cfg.HashKey, overrides: override.NewHistory(nil),
+	return (&Replayer{
+		stages:  stages.Stages{MaxInspectBytes: cfg.MaxInspectBytes, Table: table, Policies: policies, Gate: &admit.Gate{}},
+		timeout: cfg.Timeout, project: cfg.Project, hashKey: cfg.HashKey,
 		// Whoever has recordings has the hashes of keys anyway, and the same requests are
 		// to give the same report each time.
 		hasher: identity.NewHasher([identity.KeySize]byte{}),
-	}, nil
+	}).Another(now), nil
+}
+
+// Another returns a replayer by the same policies that has seen no request and has no
+// overrides. now is the time of its requests. Both may be used at once.
+func (e *Replayer) Another(now func() time.Time) *Replayer {
+	out := *e
+	out.stages.Now, out.stages.Memory, out.overrides = now, evidence.NewMemory(), override.NewHistory(nil)
+	// Recordings name the session of a request that goes on from an answer.
+	out.stages.Resolver = resolve.New(resolve.Config{Project: e.project}, nil, prometheus.NewRegistry())
+	return &out
 }
 
 // SetOverrides sets the blocks and exemptions of operators. Each holds from its creation
