@@ -80,6 +80,9 @@
 {{- fail "gateway.upstreamKeys: without gateway.auth everybody who reaches the gateway would use the providers' keys; set gateway.auth.keysSecret or gateway.auth.jwt, or allow it with gateway.insecure" -}}
 {{- end -}}
 - --listen=:8080
+{{- if $values.beside.enabled }}
+- --beside-listen=:9001
+{{- end }}
 {{- range $name, $url := $values.upstreams }}
 - --upstream={{ $name }}={{ $url }}
 {{- end }}

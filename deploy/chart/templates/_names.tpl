@@ -15,6 +15,11 @@
 {{- printf "%s-%s" (include "unloop.fullname" .root) .service -}}
 {{- end -}}
 
+{{/* The name of the service at which other gateways ask over gRPC. */}}
+{{- define "unloop.beside" -}}
+{{- include "unloop.fullname" . }}-beside
+{{- end -}}
+
 {{/* The labels that select the pods of a service: root, service. */}}
 {{- define "unloop.selector" -}}
 app.kubernetes.io/name: {{ include "unloop.name" .root }}

@@ -65,6 +65,9 @@ spec:
           ports:
             {{- if eq .service "gateway" }}
             - {name: http, containerPort: 8080, protocol: TCP}
+            {{- if $values.beside.enabled }}
+            - {name: beside, containerPort: 9001, protocol: TCP}
+            {{- end }}
             {{- end }}
             - {name: admin, containerPort: 8081, protocol: TCP}
           {{- include "unloop.probes" . | nindent 10 }}

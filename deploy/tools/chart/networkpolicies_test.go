@@ -22,7 +22,7 @@ func TestNetworkPoliciesAllowExactlyWhatIsNeeded(t *testing.T) {
 		},
 		"everything": {
 			release + "-unloop-gateway": {
-				in:  []string{"http/TCP from 1", "admin/TCP from 1"},
+				in:  []string{"http/TCP from 1", "beside/TCP from 1", "admin/TCP from 1"},
 				out: []string{dns + " to 1", "4222/TCP to 1", "4318/TCP to 1", "443/TCP 8000/TCP 8443/TCP to 2", "9000/TCP to 1"},
 			},
 			release + "-unloop-detector":    {in: []string{"admin/TCP from 1"}, out: []string{dns + " to 1", "4222/TCP to 1", "4318/TCP to 1"}},

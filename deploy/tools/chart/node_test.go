@@ -137,7 +137,7 @@ func (n node) arguments(p *pod, args []string) []string {
 	mapped := make([]string, len(args))
 	for i, arg := range args {
 		name, value, _ := strings.Cut(arg, "=")
-		if port, ok := strings.CutPrefix(value, ":"); ok && (name == "--admin" || name == "--listen") {
+		if port, ok := strings.CutPrefix(value, ":"); ok && (name == "--admin" || name == "--listen" || name == "--beside-listen") {
 			arg = name + "=" + p.ip + ":" + port
 		}
 		mapped[i] = n.inside(p, arg)

@@ -26,6 +26,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 		"keys for everybody":        {`{gateway: {upstreamKeys: {openai: {name: a, key: b}}}}`, "gateway.upstreamKeys"},
 		"token without audience":    {`{gateway: {auth: {jwt: {url: "https://id.example/jwks"}}}}`, "gateway.auth.jwt.audiences"},
 		"upstream without scheme":   {`{gateway: {upstreams: {openai: api.openai.com}}}`, "/gateway/upstreams/openai"},
+		"no port":                   {`{gateway: {beside: {port: 0}}}`, "/gateway/beside/port"},
 		"unknown reject":            {`{gateway: {reject: never}}`, "/gateway/reject"},
 		"too little time to stop":   {`{gateway: {terminationGracePeriodSeconds: 60}}`, "gateway.terminationGracePeriodSeconds is 60: a gateway takes up to 140 seconds"},
 		"longer grace":              {`{notifier: {webhook: {graceSeconds: 60}}}`, "notifier.terminationGracePeriodSeconds is 30"},

@@ -200,7 +200,7 @@ func with(path string, value any) map[string]any {
 // expects the documentation to name those that take traffic or capacity away, and no others.
 func TestValuesThatDrainAreNamed(t *testing.T) {
 	t.Parallel()
-	const base = `{gateway: {ingress: {enabled: true, hosts: [llm.example]}}, notifier: {ingress: {hosts: [x.example]}}}`
+	const base = `{gateway: {beside: {enabled: true}, ingress: {enabled: true, hosts: [llm.example]}}, notifier: {ingress: {hosts: [x.example]}}}`
 	before := render(t, base)
 	chart, err := load()
 	if err != nil {
