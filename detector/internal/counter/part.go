@@ -217,7 +217,11 @@ func sameSession(a, b string) bool {
 
 // tidy returns a copy that may be changed, without parts and hits that are over.
 func (s State) tidy(p Parts, at int64) State {
-	kept := make([]Part, 0, len(s.Parts)+2)
+	room := len(s.Parts) + 1
+	if p.TogetherMark != "" {
+		room++
+	}
+	kept := make([]Part, 0, room)
 	for _, part := range s.Parts {
 		if t := part.State; max(t.Last+p.Own.Length.Milliseconds(), t.BlockedUntil) > at {
 			kept = append(kept, part)
