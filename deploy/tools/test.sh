@@ -71,13 +71,14 @@ optional() {
 	esac
 }
 
-# modules downloads what the tests import, and the module with which those of the images read
+# modules downloads what the tests import, Bifrost's core, and the module with which those of the images read
 # compose.yaml; and installs what says how they are compiled. Meanwhile it compiles what needs
 # no download.
 modules() {
 	go build net/http &
 	again 15 "the Go modules of the tests" go list -deps -test -f '{{""}}' "${patterns[@]}" || return 1
 	GOWORK=off again 15 "the Go modules that read compose.yaml" go -C deploy/tools/compose list -deps -f '{{""}}' . || return 1
+	GOWORK=off again 15 "the Go modules of Bifrost's plugin" go -C deploy/beside/bifrost list -deps -f '{{""}}' . || return 1
 	wait $!
 	gotestsum=$("$tool" gotestsum) || return 1
 	race=-race
@@ -193,7 +194,7 @@ allow_skipped() {
 
 tidy_tools() {
 	local mod
-	for mod in deploy/tools/*/go.mod; do
+	for mod in deploy/tools/*/go.mod deploy/beside/*/go.mod; do
 		go -C "$(dirname "$mod")" mod tidy -diff || return 1
 	done
 }

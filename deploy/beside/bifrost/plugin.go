@@ -1,9 +1,7 @@
-//go:build ignore
-
 // Command unloop is a plugin of Bifrost that asks Unloop before each request. It needs Bifrost's
 // own version of Go and of its modules:
 //
-//	go mod init unloop && go get github.com/maximhq/bifrost/core@YOUR_VERSION
+//	go get github.com/maximhq/bifrost/core@YOUR_VERSION
 //	go build -buildmode=plugin -o unloop.so plugin.go
 package main
 
