@@ -207,13 +207,16 @@ func inWord(r rune) bool {
 // part alone: a word may be a megabyte of colons.
 func cut(word string) (part, rest string) {
 	word = word[leading(word):]
+	colon := strings.IndexByte(word, ':')
+	if colon < 0 {
+		return trimEnd(word), ""
+	}
 	if len(word) <= longestTime {
 		if part := trimEnd(word); isTime(part) {
 			return part, ""
 		}
 	}
-	part, rest, _ = strings.Cut(word, ":")
-	return trimEnd(part), rest
+	return trimEnd(word[:colon]), word[colon+1:]
 }
 
 // leading returns the length of the punctuation that a word begins with.
@@ -240,8 +243,9 @@ func isPunctuation(c byte) bool {
 	return false
 }
 
-// longestTime is that of 2026-05-22T14:31:59.123456789Z and a full stop.
-const longestTime = 32
+// leastTime is the length of 1:30:05, and longestTime that of 2026-05-22T14:31:59.123456789Z
+// and a full stop.
+const leastTime, longestTime = 7, 32
 
 const punctuation = `./\:-@`
 
@@ -262,13 +266,31 @@ func spelledOut(word string) string {
 	default:
 		return ""
 	}
-	return numbers[strings.ToLower(word)]
-}
-
-var numbers = map[string]string{
-	"two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9",
-	"ten": "10", "eleven": "11", "twelve": "12", "second": "2", "third": "3", "fourth": "4", "fifth": "5",
-	"sixth": "6", "seventh": "7", "eighth": "8", "ninth": "9", "tenth": "10",
+	switch strings.ToLower(word) { // a tenth of the time of a map
+	case "two", "second":
+		return "2"
+	case "three", "third":
+		return "3"
+	case "four", "fourth":
+		return "4"
+	case "five", "fifth":
+		return "5"
+	case "six", "sixth":
+		return "6"
+	case "seven", "seventh":
+		return "7"
+	case "eight", "eighth":
+		return "8"
+	case "nine", "ninth":
+		return "9"
+	case "ten", "tenth":
+		return "10"
+	case "eleven":
+		return "11"
+	case "twelve":
+		return "12"
+	}
+	return ""
 }
 
 // isCount reports whether a number counts attempts, as in "a third time".
@@ -283,10 +305,13 @@ func isCount(after string) bool {
 
 // isTime recognizes 14:30:05 and 14:30:05.123, alone or after a date and a T.
 func isTime(word string) bool {
+	if len(word) < leastTime || strings.IndexByte(word, ':') < 0 {
+		return false
+	}
 	if i := strings.IndexByte(word, 'T'); i > 0 {
 		word = strings.TrimSuffix(word[i+1:], "Z")
 	}
-	if len(word) < 7 || len(word) > longestTime || strings.Count(word, ":") != 2 {
+	if len(word) < leastTime || len(word) > longestTime || strings.Count(word, ":") != 2 {
 		return false
 	}
 	for _, r := range word {
@@ -307,6 +332,9 @@ var units = []string{"ns", "us", "µs", "μs", "ms", "s", "sec", "secs", "second
 
 // isDuration recognizes "0.03s" and "0.03 seconds".
 func isDuration(word, after string) bool {
+	if word == "" || (word[0] < '0' || word[0] > '9') && word[0] != '.' {
+		return false
+	}
 	digits := strings.TrimRightFunc(word, unicode.IsLetter)
 	if !isNumber(digits) {
 		return false

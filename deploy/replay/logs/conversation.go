@@ -1,7 +1,6 @@
 package logs
 
 import (
-	"bytes"
 	"encoding/json"
 )
 
@@ -34,5 +33,11 @@ func (c *Conversation) Body(model string, messages [][]byte, first bool) (body [
 		body = append(body, c.Offered...)
 	}
 	body = append(body, end...)
-	return append(append(body, bytes.Join(messages, []byte(","))...), `]}`...), frame
+	for i, m := range messages {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(body, m...)
+	}
+	return append(body, `]}`...), frame
 }

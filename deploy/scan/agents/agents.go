@@ -148,7 +148,7 @@ func lines(path string, read func(line []byte, n int, yield func(Step) bool) err
 			return
 		}
 		defer func() { _ = f.Close() }() // it was only read
-		in := bufio.NewReaderSize(f, 64<<10)
+		in := bufio.NewReaderSize(f, 16<<10)
 		var long []byte
 		var all int64
 		for n := 1; ; n++ {

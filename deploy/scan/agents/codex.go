@@ -3,11 +3,10 @@ package agents
 import (
 	"bytes"
 	"fmt"
-	"hash"
-	"hash/fnv"
-	"io"
+	"hash/maphash"
 	"iter"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,10 +23,13 @@ var codex = Agent{
 		return isRollout(name) || bytes.Contains(begin, []byte(`"type":"session_meta"`))
 	},
 	Read: func(path, _ string) iter.Seq2[Step, error] {
-		r := &codexReader{said: fnv.New128a()}
+		r := &codexReader{}
+		r.said.SetSeed(said)
 		return lines(path, func(line []byte, n int, yield func(Step) bool) error { return r.read(line, n, yield) })
 	},
 }
+
+var said = maphash.MakeSeed()
 
 func isRollout(path string) bool {
 	name := filepath.Base(path)
@@ -43,7 +45,7 @@ type codexReader struct {
 	spoken string
 	// said covers all items so far, and called says that one of them has the id of a call. A
 	// session that is forked begins with the items of another, under its own name and times.
-	said   hash.Hash
+	said   maphash.Hash
 	called bool
 }
 
@@ -133,7 +135,7 @@ func (r *codexReader) item(step Step, p *codexItem, n int, yield func(Step) bool
 	if step.Kind == Answered {
 		r.spoken = step.ID
 		if r.called { // the provider's ids tell it from equal words of another session
-			step.Origin = string(r.said.Sum(nil))
+			step.Origin = strconv.FormatUint(r.said.Sum64(), 36)
 		}
 	}
 	yield(step)
@@ -141,7 +143,8 @@ func (r *codexReader) item(step Step, p *codexItem, n int, yield func(Step) bool
 
 func (r *codexReader) hash(all ...string) {
 	for _, s := range all {
-		_, _ = io.WriteString(r.said, s+"\x00") // never fails
+		_, _ = r.said.WriteString(s) // never fails
+		_ = r.said.WriteByte(0)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -69,8 +70,13 @@ func (c *scanned) config() scan.Config {
 	return scan.Config{Embedworker: worker, Since: c.from(), Pace: c.Pace}
 }
 
+// collectAt is how much the heap may grow, in percent, before garbage is collected: a scan has
+// few values that last, and with Go's usual 100 % a sixth of its time goes into finding them.
+const collectAt = 400
+
 // run scans files by a bundle, with a progress bar.
 func (c *scanned) run(ctx context.Context, io streams, files []scan.File, policies string) (*scan.Report, error) {
+	defer debug.SetGCPercent(debug.SetGCPercent(collectAt))
 	cfg := c.config()
 	cfg.Policies = policies
 	var total int64

@@ -24,8 +24,15 @@ func (r *digestReader) digest(b []byte) (d fingerprint.Digest) {
 func (r *digestReader) evidence(h *checkpb.History) toolloop.Evidence {
 	ev := toolloop.Evidence{Delta: h.GetDelta(), Own: h.GetOwn(), Items: make([]toolloop.Item, len(h.GetItems()))}
 	ev.Before = r.digest(h.GetBefore())
+	n := 0
+	for _, item := range h.GetItems() {
+		n += len(item.GetCalls())
+	}
+	calls := make([]toolloop.Call, n)
 	for i, item := range h.GetItems() {
-		ev.Items[i] = toolloop.Item{Human: r.digest(item.GetHuman()), Summary: item.GetSummary(), Closed: item.GetClosed(), Calls: make([]toolloop.Call, len(item.GetCalls()))}
+		n := len(item.GetCalls())
+		ev.Items[i] = toolloop.Item{Human: r.digest(item.GetHuman()), Summary: item.GetSummary(), Closed: item.GetClosed(), Calls: calls[:n:n]}
+		calls = calls[n:]
 		for j, c := range item.GetCalls() {
 			ev.Items[i].Calls[j] = r.call(c)
 		}

@@ -139,8 +139,15 @@ type tool struct {
 // clone returns a copy that shares nothing that is written to.
 func (s State) clone() State {
 	s.items = slices.Clone(s.items)
+	n := 0
 	for i := range s.items {
-		s.items[i].calls = slices.Clone(s.items[i].calls)
+		n += len(s.items[i].calls)
+	}
+	calls := make([]pastCall, 0, n)
+	for i := range s.items {
+		it, from := &s.items[i], len(calls)
+		calls = append(calls, it.calls...)
+		it.calls = calls[from:len(calls):len(calls)]
 	}
 	s.heads, s.heard, s.older = slices.Clone(s.heads), slices.Clone(s.heard), slices.Clone(s.older)
 	s.streaks, s.tools = slices.Clone(s.streaks), slices.Clone(s.tools)

@@ -172,6 +172,14 @@ func (s *slot) key(d *message.Digester) fingerprint.Digest {
 // slot returns the i-th item, the oldest first.
 func (h *history) slot(i int) *slot { return &h.slots[(h.next+i)%len(h.slots)] }
 
+// calls returns the number of calls in all items.
+func (h *history) calls() (n int) {
+	for i := range h.slots {
+		n += len(h.slots[i].calls)
+	}
+	return n
+}
+
 // isStray reports whether the history does not have the call of a result.
 func (h *history) isStray(id []byte) bool {
 	return slices.ContainsFunc(h.strays, func(s stray) bool { return bytes.Equal(s.result.ID, id) })

@@ -67,13 +67,14 @@ func (t *Rounds) History(rules Rules) (items []Item, before fingerprint.Digest) 
 	if len(h.kept) > 0 {
 		items, midturn = append(items, t.keptRound(&offered, &rules)), append(midturn, false)
 	}
+	calls := make([]message.ToolCall, h.calls())
 	for i := 0; i < len(h.slots) && !t.digester.Stopped(); i++ {
 		s := &h.slots[(h.next+i)%len(h.slots)]
 		items, midturn = append(items, Item{}), append(midturn, s.midturn)
 		it := &items[len(items)-1]
 		it.Human, it.Summary, it.Closed = s.human, s.summary, s.closed
-		if len(s.calls) > 0 {
-			it.Calls = make([]message.ToolCall, len(s.calls))
+		if n := len(s.calls); n > 0 {
+			it.Calls, calls = calls[:n:n], calls[n:]
 		}
 		for c := range s.calls {
 			it.Calls[c] = t.call(s, c, &rules)

@@ -25,15 +25,25 @@ func (h *history) retold() bool {
 	if newest == nil || len(newest.calls) == 0 || len(newest.content) == 0 {
 		return false
 	}
-	lines := map[string]bool{}
+	var longest []byte // which is seldom elsewhere: nearly all results need no more
 	for i := range newest.content {
 		p := &newest.content[i]
 		if p.Kind != message.Text {
 			return false
 		}
-		inner := 0
 		eachLine(p.Value, func(line []byte, edge bool) {
-			if inner++; !edge && len(line) >= leastLine && len(lines) < mostLines {
+			if !edge && len(line) > len(longest) {
+				longest = line
+			}
+		})
+	}
+	if len(longest) < leastLine || !h.stands(newest, longest) {
+		return false
+	}
+	lines := map[string]bool{}
+	for i := range newest.content {
+		eachLine(newest.content[i].Value, func(line []byte, edge bool) {
+			if !edge && len(line) >= leastLine && len(lines) < mostLines {
 				lines[string(line)] = true
 			}
 		})
@@ -56,16 +66,21 @@ func (h *history) probed(newest *slot, lines map[string]bool) bool {
 		if n++; n > probes {
 			break
 		}
-		part, found := []byte(line[:min(len(line), probe)]), false
-		h.earlier(newest, func(value []byte) bool {
-			found = bytes.Contains(value, part)
-			return !found
-		})
-		if !found {
+		if !h.stands(newest, []byte(line)) {
 			return false
 		}
 	}
 	return true
+}
+
+// stands reports whether a line may stand in an earlier result.
+func (h *history) stands(newest *slot, line []byte) (found bool) {
+	part := line[:min(len(line), probe)]
+	h.earlier(newest, func(value []byte) bool {
+		found = bytes.Contains(value, part)
+		return !found
+	})
+	return found
 }
 
 // earlier calls look with the texts of the results before the newest round, until it
