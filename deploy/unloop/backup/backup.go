@@ -35,6 +35,9 @@ const manifestName = "manifest.json"
 var (
 	// ErrNothing means that the server has no stream of Unloop.
 	ErrNothing = errors.New("no stream of Unloop is on this NATS server")
+	// ErrGrew means that partitions were added meanwhile, so that records may be in streams that
+	// the backup does not have.
+	ErrGrew = errors.New("partitions were added meanwhile: repeat the backup")
 	// ErrExists means that the file of a new backup exists.
 	ErrExists = errors.New("file exists already")
 	// ErrInMemory means that a stream is stored in memory, so that servers cannot make a
@@ -136,6 +139,15 @@ func write(ctx context.Context, js jetstream.JetStream, w io.Writer) error {
 	}
 	if len(m.Streams) == 0 {
 		return ErrNothing
+	}
+	// A record that moves is in the backup: the streams that records move to come after those
+	// that they come from.
+	after, _, err := natskit.ReadPartitions(ctx, js)
+	if err != nil {
+		return err
+	}
+	if after.Count != scheme.Count {
+		return ErrGrew
 	}
 	out, err := archive.Create(manifestName)
 	if err != nil {

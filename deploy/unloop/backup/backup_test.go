@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -20,6 +21,7 @@ import (
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natstest"
+	"github.com/unloop/unloop/schemas/kit/partition"
 )
 
 // filled returns a server with records of several kinds: with a history, with a TTL, large
@@ -337,5 +339,96 @@ func TestABackupThatFailsLeavesNoFile(t *testing.T) {
 	}
 	if _, err := backup.Create(t.Context(), full, filepath.Join(file, "none", "x.zip")); err == nil {
 		t.Error("a folder that does not exist is no error")
+	}
+}
+
+// during is a server that does something before it is asked for a stream.
+type during struct {
+	jetstream.JetStream
+	stream string
+	act    func()
+}
+
+func (d during) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	if name == d.stream {
+		d.act()
+	}
+	return d.JetStream.Stream(ctx, name)
+}
+
+// A backup that is made while records move to new partitions has each of them: restored, the
+// growth goes on to its end.
+func TestABackupDuringAGrowthIsWhole(t *testing.T) {
+	t.Parallel()
+	const records = 100
+	js := natstest.Start(t).JetStream()
+	for i := range records {
+		for _, bucket := range []string{schemas.BucketCounters, schemas.BucketSessions} {
+			put(t, js, bucket, fmt.Sprint("live.", i), []byte("x"), "3600s")
+		}
+	}
+	growth := natskit.Growth{JS: js, Layout: natskit.Layout{Partitions: 4}.Everything()}
+	if _, err := natskit.Prepare(t.Context(), js, growth.Layout); err != nil {
+		t.Fatal(err)
+	}
+	_, err := growth.Begin(t.Context())
+	var scheme partition.Scheme
+	if err == nil {
+		scheme, err = growth.Proceed(t.Context(), partition.Moving)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "backup.zip")
+	sweep := func() {
+		if _, err := growth.Sweep(t.Context(), scheme); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := backup.Create(t.Context(), during{js, "KV_LOOP_COUNTERS_1", sweep}, file); err != nil {
+		t.Fatal(err)
+	}
+	to := natstest.StartBare(t).JetStream()
+	if _, err := open(t, file).Restore(t.Context(), to, backup.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	growth.JS = to
+	if _, err := growth.Sweep(t.Context(), scheme); err != nil {
+		t.Fatal(err)
+	}
+	for i := range records {
+		for _, bucket := range []string{schemas.BucketCounters, schemas.BucketSessions} {
+			key := fmt.Sprint("live.", i)
+			place := scheme.Place(bucket, key)
+			stream, err := to.Stream(t.Context(), natskit.BucketStream(place))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if msg, err := stream.GetLastMsgForSubject(t.Context(), "$KV."+place+"."+key); err != nil || string(msg.Data) != "x" {
+				t.Errorf("%s is not in %s: %v", key, place, err)
+			}
+		}
+	}
+}
+
+// A growth that begins during a backup adds streams that the backup does not have.
+func TestABackupThatAGrowthOvertakesIsRefused(t *testing.T) {
+	t.Parallel()
+	js := natstest.Start(t).JetStream()
+	grow := func() {
+		growth := natskit.Growth{JS: js, Layout: natskit.Layout{Partitions: 2}.Everything()}
+		if _, err := natskit.Prepare(t.Context(), js, growth.Layout); err != nil {
+			t.Error(err)
+		}
+		if _, err := growth.Begin(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "backup.zip")
+	if _, err := backup.Create(t.Context(), during{js, schemas.StreamEvents, grow}, file); !errors.Is(err, backup.ErrGrew) {
+		t.Errorf("error %v, want %v", err, backup.ErrGrew)
+	}
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the refused backup is there: %v", err)
 	}
 }

@@ -11,6 +11,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/natstest"
+	"github.com/unloop/unloop/schemas/kit/partition"
 	"github.com/unloop/unloop/schemas/status"
 )
 
@@ -103,6 +106,72 @@ func TestRegionsThatAreCutOffAreNamed(t *testing.T) {
 	}
 	if all := regionFindings([]*jetstream.StreamInfo{{}}, now); len(all) > 0 {
 		t.Errorf("without regions: %+v", all)
+	}
+}
+
+func TestPartitionsThatNeedCare(t *testing.T) {
+	t.Parallel()
+	streams := func(s partition.Scheme, names ...string) map[string]*jetstream.StreamInfo {
+		infos := map[string]*jetstream.StreamInfo{"KV_LOOP_COUNTERS": {Config: jetstream.StreamConfig{Name: "KV_LOOP_COUNTERS", Metadata: s.Metadata(nil)}}}
+		for _, name := range names {
+			infos[name] = &jetstream.StreamInfo{Config: jetstream.StreamConfig{Name: name}, State: jetstream.StreamState{Msgs: 1}}
+		}
+		return infos
+	}
+	empty := streams(partition.Scheme{Count: 2}, "KV_LOOP_SESSIONS_2")
+	empty["KV_LOOP_SESSIONS_2"].State.Msgs = 0
+	for name, c := range map[string]struct {
+		infos map[string]*jetstream.StreamInfo
+		state State
+		want  string
+	}{
+		"settled":           {streams(partition.Scheme{Count: 2}, "KV_LOOP_SESSIONS_1"), OK, ""},
+		"of a refused try":  {empty, OK, ""},
+		"growing":           {streams(partition.Scheme{Count: 4, Before: 2, Phase: partition.Moving}, "KV_LOOP_SESSIONS_3"), Warning, "the growth from 2 to 4 partitions has not ended"},
+		"beyond the scheme": {streams(partition.Scheme{Count: 2}, "KV_LOOP_SESSIONS_2", "KV_LOOP_VECTORS_3"), Fault, "nobody reads KV_LOOP_SESSIONS_2, KV_LOOP_VECTORS_3: the stream KV_LOOP_COUNTERS says that there are 2 partitions"},
+		"no scheme":         {map[string]*jetstream.StreamInfo{"KV_LOOP_COUNTERS_1": streams(partition.Scheme{}, "KV_LOOP_COUNTERS_1")["KV_LOOP_COUNTERS_1"]}, Fault, "nobody reads KV_LOOP_COUNTERS_1"},
+	} {
+		all := partitionFindings(schemeOf(c.infos), c.infos)
+		if c.want == "" {
+			if len(all) > 0 {
+				t.Errorf("%s: %+v", name, all)
+			}
+			continue
+		}
+		if len(all) != 1 || all[0].State != c.state || !strings.HasPrefix(all[0].Detail, c.want) || !strings.Contains(all[0].Mend, "unloop nats init") {
+			t.Errorf("%s: %+v, want %s", name, all, c.want)
+		}
+	}
+}
+
+// A doctor of a real server with a growth that was interrupted, whose further partitions are
+// among the streams that must be there.
+func TestAnInterruptedGrowthIsAWarning(t *testing.T) {
+	t.Parallel()
+	js := natstest.Start(t).JetStream()
+	growth := natskit.Growth{JS: js, Layout: natskit.Layout{Partitions: 2}.Everything()}
+	if _, err := natskit.Prepare(t.Context(), js, growth.Layout); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := growth.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	findings := func() []Finding { return (&examination{js: js}).checkStreams(t.Context()) }
+	if all := findings(); len(all) != 1 || all[0].State != Warning || !strings.Contains(all[0].Mend, "unloop nats init --partitions 2") {
+		t.Errorf("%+v", all)
+	}
+	if err := js.DeleteStream(t.Context(), "KV_LOOP_LIMITS_1"); err != nil {
+		t.Fatal(err)
+	}
+	if all := findings(); len(all) != 2 || all[1].State != Fault || !strings.HasPrefix(all[1].Detail, "missing: KV_LOOP_LIMITS_1") {
+		t.Errorf("without a partition: %+v", all)
+	}
+	growth.Sealing = time.Nanosecond
+	if _, err := growth.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if all := findings(); len(all) != 1 || all[0].State != OK || !strings.Contains(all[0].Detail, ", 2 partitions,") {
+		t.Errorf("after its end: %+v", all)
 	}
 }
 

@@ -3,13 +3,18 @@ package natsconfig_test
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/unloop/unloop/deploy/unloop/natsconfig"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natsperm"
+	"github.com/unloop/unloop/schemas/kit/partition"
 )
 
 // A cluster of three servers with TLS: streams of one replica get three, in place and
@@ -100,4 +105,44 @@ func TestReplicasHaveBoundsOnSmallServers(t *testing.T) {
 	if err := list.Err(); err != nil || sum < 512<<20 || sum > 1<<30 {
 		t.Errorf("all bounds are %d MiB of 1024: %v", sum>>20, err)
 	}
+}
+
+// The partitions of each bucket are led by all servers. With a server away, those that run lead
+// them, and nobody waits for it.
+func TestLeadersOfPartitionsAreSpread(t *testing.T) {
+	t.Parallel()
+	const partitions = 4
+	in := install(t, 3, func(c *natsconfig.Config) { c.Partitions = 2 * partitions })
+	in.prepare(3)
+	js := in.jetstream(natsperm.Operator)
+	if most := in.mostLed(js, partitions); most > 2 {
+		t.Errorf("a server leads %d of %d partitions of a bucket, want 2 at the most", most, partitions)
+	}
+	lose(t, in, natskit.BucketStream(schemas.BucketCounters))
+	in.prepare(3)
+	if most := in.mostLed(js, partitions); most > 2 {
+		t.Errorf("with a server away, one leads %d of %d partitions of a bucket, want 2 at the most", most, partitions)
+	}
+}
+
+// mostLed returns the largest number of partitions of one bucket that one server leads.
+func (in *installation) mostLed(js jetstream.JetStream, partitions int) (most int) {
+	in.t.Helper()
+	for _, bucket := range partition.Buckets {
+		leads := map[string]int{}
+		for _, name := range partition.Names(bucket, partitions) {
+			in.await("a leader of "+name, func() bool {
+				short, stop := context.WithTimeout(in.t.Context(), time.Second)
+				defer stop()
+				stream, err := js.Stream(short, natskit.BucketStream(name))
+				if err != nil || stream.CachedInfo().Cluster.Leader == "" {
+					return false
+				}
+				leads[stream.CachedInfo().Cluster.Leader]++
+				return true
+			})
+		}
+		most = max(most, slices.Max(slices.Collect(maps.Values(leads))))
+	}
+	return most
 }

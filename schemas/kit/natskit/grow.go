@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,8 +38,6 @@ type Growth struct {
 	Allowed func(context.Context) error
 	// Note, if not nil, is told of each phase.
 	Note func(string)
-	// moved has the keys of records that were moved, by bucket.
-	moved map[string]bool
 }
 
 // ReadPartitions returns the scheme of the partitions. known is false if the stream that has it is
@@ -126,7 +124,6 @@ func (g *Growth) note(text string) {
 
 // Begin begins the first phase.
 func (g *Growth) Begin(ctx context.Context) (partition.Scheme, error) {
-	g.moved = nil
 	return g.change(ctx, func(s partition.Scheme) partition.Scheme {
 		return partition.Scheme{Count: g.Layout.Partitions, Before: s.Count, Phase: partition.Sealing, Grown: time.Now()}
 	})
@@ -156,14 +153,14 @@ func (g *Growth) change(ctx context.Context, to func(partition.Scheme) partition
 }
 
 // sweep moves all records that are at former places, and returns when the leaders of those
-// list none.
+// list none. What was moved leaves a seal there for a while.
 func (g *Growth) sweep(ctx context.Context, s partition.Scheme) error {
-	for {
+	for wait := partition.SealTime; ; wait = sweepPause {
 		left, err := g.Sweep(ctx, s)
 		if err != nil || left == 0 {
 			return err
 		}
-		if err := pause.For(ctx, sweepPause); err != nil {
+		if err := pause.For(ctx, wait); err != nil {
 			return err
 		}
 	}
@@ -177,50 +174,33 @@ func (g *Growth) Sweep(ctx context.Context, s partition.Scheme) (left int, err e
 			continue
 		}
 		for _, name := range partition.Names(bucket, s.Before) {
-			keys, err := g.misplaced(ctx, s, bucket, name)
-			if err != nil {
-				return left, err
-			}
-			left += len(keys)
-			if err := g.move(ctx, s, bucket, keys); err != nil {
-				return left, err
+			ask := func(offset int) (page, error) { return askPage(ctx, g.JS, name, offset) }
+			err := usualWalker.walk(ask, func(keys []string) error {
+				keys = slices.DeleteFunc(keys, func(key string) bool { return s.Former(bucket, key) != name })
+				left += len(keys)
+				return g.move(ctx, s, bucket, keys)
+			})
+			if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+				return left, fmt.Errorf("look for records to move: %w", err)
 			}
 		}
 	}
 	return left, nil
 }
 
-// misplaced returns the keys that a bucket has and that belong elsewhere.
-func (g *Growth) misplaced(ctx context.Context, s partition.Scheme, bucket, name string) (keys []string, err error) {
-	stream, err := streamOf(ctx, g.JS, BucketStream(name))
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("look for records to move: %w", err)
-	}
-	prefix := "$KV." + name + "."
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(prefix+">"))
-	if err != nil {
-		return nil, fmt.Errorf("look for records to move: %w", err)
-	}
-	for subject := range info.State.Subjects {
-		if key := strings.TrimPrefix(subject, prefix); s.Former(bucket, key) == name {
-			keys = append(keys, key)
-		}
-	}
-	return keys, nil
-}
-
-// move moves the records of keys, but of those that were moved.
+// move moves the records of keys. One that was moved needs a single request.
 func (g *Growth) move(ctx context.Context, s partition.Scheme, bucket string, keys []string) error {
 	m := partition.Mover{
-		Ask: func(ctx context.Context, msg *nats.Msg) ([]byte, error) {
-			answer, err := g.JS.Conn().RequestMsgWithContext(ctx, msg)
-			if err != nil {
-				return nil, err
-			}
-			return answer.Data, nil
+		// A write that is sent again, after its answer was lost, finds the record changed.
+		Ask: func(ctx context.Context, msg *nats.Msg) (data []byte, err error) {
+			err = patiently(ctx, func(ctx context.Context) error {
+				answer, err := g.JS.Conn().RequestMsgWithContext(ctx, msg)
+				if err == nil {
+					data = answer.Data
+				}
+				return err
+			})
+			return data, err
 		},
 		API:    func(call string) string { return APISubject(g.JS, call) },
 		Record: func(bucket, key string) string { return RecordSubject(g.JS, bucket, key) },
@@ -228,9 +208,6 @@ func (g *Growth) move(ctx context.Context, s partition.Scheme, bucket string, ke
 	slots, faults := make(chan struct{}, movers), make([]error, len(keys))
 	var running sync.WaitGroup
 	for i, key := range keys {
-		if g.moved[bucket+"/"+key] {
-			continue
-		}
 		slots <- struct{}{}
 		running.Go(func() {
 			defer func() { <-slots }()
@@ -238,13 +215,5 @@ func (g *Growth) move(ctx context.Context, s partition.Scheme, bucket string, ke
 		})
 	}
 	running.Wait()
-	if g.moved == nil {
-		g.moved = map[string]bool{}
-	}
-	for i, key := range keys {
-		if faults[i] == nil {
-			g.moved[bucket+"/"+key] = true
-		}
-	}
 	return errors.Join(faults...)
 }

@@ -12,37 +12,50 @@ import (
 	"github.com/unloop/unloop/schemas/kit/partition"
 )
 
-// spreadLeaders has the partitions of each bucket led by all of its servers, if some lead more
-// than their share: leaders are elected at random.
+// spreadAttempts is how often leaders are moved: a server may not take what it is offered.
+const spreadAttempts = 3
+
+// spreadLeaders has the partitions of each bucket led by all servers that run and have them,
+// if some lead more than their share: leaders are elected at random.
 func spreadLeaders(ctx context.Context, js jetstream.JetStream, layout Layout) error {
 	for number, bucket := range partition.Buckets {
 		if !layout.lists(BucketStream(bucket)) {
 			continue
 		}
 		names := partition.Names(bucket, layout.Partitions)
-		leads, servers := map[string]int{}, 1
-		for _, name := range names {
-			all, leader, err := serversOf(ctx, js, BucketStream(name))
+		for range spreadAttempts {
+			spread, err := ledEvenly(ctx, js, names)
 			if err != nil {
 				return err
 			}
-			leads[leader], servers = leads[leader]+1, max(servers, len(all))
-		}
-		share := (len(names) + servers - 1) / servers
-		if slices.Max(slices.Collect(maps.Values(leads))) <= share {
-			continue
-		}
-		for part, name := range names {
-			if err := lead(ctx, js, BucketStream(name), part+number); err != nil {
-				return err
+			if spread {
+				break
+			}
+			for part, name := range names {
+				if err := lead(ctx, js, BucketStream(name), part+number); err != nil {
+					return err
+				}
 			}
 		}
 	}
 	return nil
 }
 
-// serversOf returns the servers that have a stream, and which of them leads it; none without a
-// cluster.
+// ledEvenly reports whether no server leads more of a bucket's partitions than its share.
+func ledEvenly(ctx context.Context, js jetstream.JetStream, names []string) (bool, error) {
+	leads, servers := map[string]int{}, 1
+	for _, name := range names {
+		all, leader, err := serversOf(ctx, js, BucketStream(name))
+		if err != nil {
+			return false, err
+		}
+		leads[leader], servers = leads[leader]+1, max(servers, len(all))
+	}
+	return slices.Max(slices.Collect(maps.Values(leads))) <= (len(names)+servers-1)/servers, nil
+}
+
+// serversOf returns the servers that run and have a stream, and which of them leads it; none
+// without a cluster.
 func serversOf(ctx context.Context, js jetstream.JetStream, name string) (all []string, leader string, err error) {
 	stream, err := streamOf(ctx, js, name)
 	if err != nil {
@@ -54,7 +67,9 @@ func serversOf(ctx context.Context, js jetstream.JetStream, name string) (all []
 	}
 	all = append(all, in.Leader)
 	for _, peer := range in.Replicas {
-		all = append(all, peer.Name)
+		if !peer.Offline {
+			all = append(all, peer.Name)
+		}
 	}
 	slices.Sort(all)
 	return all, in.Leader, nil

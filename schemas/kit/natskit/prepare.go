@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -106,8 +107,13 @@ const (
 
 // patiently calls ask until it is answered or ctx ends.
 func patiently(ctx context.Context, ask func(context.Context) error) error {
+	return answered(ctx, answerWithin, ask)
+}
+
+// answered is patiently for requests whose answers take so long at the most.
+func answered(ctx context.Context, within time.Duration, ask func(context.Context) error) error {
 	for {
-		once, cancel := context.WithTimeout(ctx, answerWithin)
+		once, cancel := context.WithTimeout(ctx, within)
 		err := ask(once)
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
@@ -125,7 +131,8 @@ func streamOf(ctx context.Context, js jetstream.JetStream, name string) (stream 
 	return stream, err
 }
 
-// caughtUp waits until a stream has a leader and all of its replicas are current.
+// caughtUp waits until a stream has a leader and all of its replicas are current, but for those
+// on servers that are away.
 func caughtUp(ctx context.Context, js jetstream.JetStream, name string) error {
 	for {
 		stream, err := streamOf(ctx, js, name)
@@ -138,5 +145,12 @@ func caughtUp(ctx context.Context, js jetstream.JetStream, name string) error {
 	}
 }
 
-// whole reports whether all replicas have all of a stream.
-func whole(info *jetstream.StreamInfo) bool { return current(info.Cluster) >= info.Config.Replicas }
+// whole reports whether all replicas that can have all of a stream do.
+func whole(info *jetstream.StreamInfo) bool {
+	c := info.Cluster
+	if c == nil {
+		return true
+	}
+	behind := func(peer *jetstream.PeerInfo) bool { return !peer.Current && !peer.Offline }
+	return c.Leader != "" && len(c.Replicas)+1 >= info.Config.Replicas && !slices.ContainsFunc(c.Replicas, behind)
+}

@@ -38,18 +38,21 @@ func bounds(t *testing.T, js jetstream.JetStream) map[string]int64 {
 // Each stream gets its share of the room that the server has, and none is without a bound.
 func TestBoundsAreSharesOfTheRoom(t *testing.T) {
 	t.Parallel()
-	layout := natskit.Layout{}.Everything()
 	for name, tt := range map[string]struct {
-		room  int64
-		least float64 // share of its usual bound that each stream has
+		room       int64
+		partitions int
+		least      float64 // share of its usual bound that each stream has
 	}{
-		"all of the disk": {0, 1},
-		"2 GB":            {2 << 30, 1},
-		"1 GB":            {1 << 30, 0.5},
-		"128 MB":          {128 << 20, 1.0 / 16},
+		"all of the disk":      {0, 1, 1},
+		"2 GB":                 {2 << 30, 1, 1},
+		"1 GB":                 {1 << 30, 1, 0.5},
+		"128 MB":               {128 << 20, 1, 1.0 / 16},
+		"2 GB, 4 partitions":   {2 << 30, 4, 7.0 / 16},
+		"512 MB, 4 partitions": {512 << 20, 4, 1.0 / 16},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			layout := natskit.Layout{Partitions: tt.partitions}.Everything()
 			js := roomy(t, tt.room).JetStream()
 			if _, err := natskit.Prepare(t.Context(), js, layout); err != nil {
 				t.Fatal(err)
@@ -130,4 +133,41 @@ func TestTooLittleRoomIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "readiness", func() bool { return conn.Ready() == nil })
+}
+
+// Partitions that there is no room for are refused with the room that is wanted, and nobody
+// takes them for partitions.
+func TestTooLittleRoomForPartitionsIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		before int
+		want   string
+	}{
+		"at the start": {0, "need 266 MiB"},
+		"of a growth":  {1, "need 153 MiB"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			js := roomy(t, 128<<20).JetStream()
+			growth := natskit.Growth{JS: js, Layout: natskit.Layout{Partitions: tt.before}.Everything()}
+			if tt.before > 0 {
+				if _, err := growth.Run(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			growth.Layout.Partitions = 4
+			_, err := growth.Run(t.Context())
+			if !errors.Is(err, natskit.ErrNoRoom) || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("4 partitions: %v; want %v with %q", err, natskit.ErrNoRoom, tt.want)
+			}
+			if s, _, err := natskit.ReadPartitions(t.Context(), js); err != nil || s.Count != 1 {
+				t.Errorf("after the refusal: %+v, %v", s, err)
+			}
+			for name, bound := range bounds(t, js) {
+				if bound <= 0 {
+					t.Errorf("%s has no bound", name)
+				}
+			}
+		})
+	}
 }

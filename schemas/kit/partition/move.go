@@ -89,7 +89,7 @@ func (m Mover) attempt(ctx context.Context, s Scheme, old stored, from, to, key 
 		return true, nil
 	case len(old.data) == 0: // there is none, or it was deleted
 		if s.Phase == Sealing {
-			_, err = m.put(ctx, from, key, nil, old.seq, seconds(sealed), mark)
+			_, err = m.put(ctx, from, key, nil, old.seq, seconds(SealTime), mark)
 		}
 		return true, err
 	case !old.sealed:
@@ -101,7 +101,7 @@ func (m Mover) attempt(ctx context.Context, s Scheme, old stored, from, to, key 
 	if _, err = m.put(ctx, to, key, old.data, 0, old.ttl, nil); err != nil && !errors.Is(err, errConflict) {
 		return false, err
 	}
-	_, err = m.put(ctx, from, key, nil, old.seq, seconds(sealed), mark)
+	_, err = m.put(ctx, from, key, nil, old.seq, seconds(SealTime), mark)
 	return true, err
 }
 

@@ -73,8 +73,8 @@ const (
 	// before, and 15 s for a server that does not know yet that it leads no more, for writes under way and
 	// for rates of clocks.
 	SealingTime = Lease + 15*time.Second
-	// sealed is how long the seal of a key without a record lasts.
-	sealed = SealingTime + 10*time.Second
+	// SealTime is how long the seal of a key without a record lasts.
+	SealTime = SealingTime + 10*time.Second
 	// Inherited is how long after a growth records in parts are taken over from their former
 	// places.
 	Inherited = 24 * time.Hour
