@@ -105,7 +105,11 @@ func (g *Gateway) open(r *http.Request, req *request.Request, rules *policystore
 
 // large reports whether reading a request takes a processor for long.
 func large(req *request.Request) bool {
-	return len(req.Body.Bytes) > limiter.Large || req.Header.Get("Content-Encoding") != ""
+	n := len(req.Body.Bytes)
+	if req.Run != nil {
+		n += len(req.Run.Arguments) + len(req.Run.Result)
+	}
+	return n > limiter.Large || req.Header.Get("Content-Encoding") != ""
 }
 
 // gather returns the evidence of a request.

@@ -17,6 +17,15 @@ import (
 // checks decides about described requests. It implements checkapi.Decider.
 type checks struct{ *Gateway }
 
+// Turn returns once a text of n bytes may be read: callers of large ones are served in turn.
+func (g checks) Turn(r *http.Request, n int) (give func(), fault *client.Error) {
+	slot, err := g.limiter.TakeRead(r.Context(), request.CallerOf(r), n)
+	if err != nil {
+		return nil, &client.Error{Status: http.StatusServiceUnavailable, Code: "too_many_bodies", Message: err.Error()}
+	}
+	return slot.Give, nil
+}
+
 // Check decides about a request, and counts it unless it is a peek.
 func (g checks) Check(h http.Header, d *checkapi.Described) client.Decision {
 	e := g.asked(d)

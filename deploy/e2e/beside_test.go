@@ -82,31 +82,41 @@ func askBeside(t *testing.T, url string, a asksBeside) answered {
 		c.header = http.Header{}
 	}
 	if strings.HasPrefix(a.path, "anthropic") {
-		hook, err := standardwebhooks.NewWebhook(signingSecret)
-		if err != nil {
-			t.Fatal(err)
-		}
-		now := time.Now()
-		signature, err := hook.Sign("msg_1", now, []byte(a.body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.header.Set("Webhook-Id", "msg_1")
-		c.header.Set("Webhook-Timestamp", fmt.Sprint(now.Unix()))
-		c.header.Set("Webhook-Signature", signature)
+		signHook(t, c.header, a.body)
 	}
 	return send(t, url, c)
 }
 
-func startBeside(t *testing.T, edits ...func(*system.Config)) string {
+// signHook signs a question as Anthropic does.
+func signHook(t *testing.T, h http.Header, body string) {
+	t.Helper()
+	hook, err := standardwebhooks.NewWebhook(signingSecret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	signature, err := hook.Sign("msg_1", now, []byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Set("Webhook-Id", "msg_1")
+	h.Set("Webhook-Timestamp", fmt.Sprint(now.Unix()))
+	h.Set("Webhook-Signature", signature)
+}
+
+// signedHooks has the gateway verify Anthropic's signatures.
+func signedHooks(t *testing.T) func(*system.Config) {
 	t.Helper()
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte(signingSecret), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return start(t, echo(t), append(edits, func(cfg *system.Config) {
-		cfg.Gateway.BesideSecret = map[string]string{"anthropic": "file:" + secret}
-	})...).URL()
+	return func(cfg *system.Config) { cfg.Gateway.BesideSecret = map[string]string{"anthropic": "file:" + secret} }
+}
+
+func startBeside(t *testing.T, edits ...func(*system.Config)) string {
+	t.Helper()
+	return start(t, echo(t), append(edits, signedHooks(t))...).URL()
 }
 
 // Each gateway that asks is told in its own form that the sixth equal prompt must not be sent.

@@ -127,7 +127,13 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, c c
 		c.refuse(w, r, fault)
 		return
 	}
+	give, fault := h.api.Turn(r, len(body))
+	if fault != nil {
+		c.refuse(w, r, fault)
+		return
+	}
 	check, err := c.ask(r, body)
+	give()
 	if err != nil {
 		c.refuse(w, r, &client.Error{Status: http.StatusBadRequest, Code: "invalid_request", Message: name + ": " + err.Error()})
 		return

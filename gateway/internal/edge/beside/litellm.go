@@ -71,7 +71,9 @@ func (q *liteLLMRequest) session() string {
 func (liteLLM) answer(w http.ResponseWriter, body []byte, v verdict) {
 	answer := map[string]any{"action": "NONE"}
 	var q liteLLMRequest
-	_ = json.Unmarshal(body, &q) // ask has read it
+	if v.message != "" {
+		_ = json.Unmarshal(body, &q) // ask has read it
+	}
 	switch tools, found := without(q.Tools, v.tool); {
 	case v.stops && found && !v.ends:
 		// The model can go on with its other tools.

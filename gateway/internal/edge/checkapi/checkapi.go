@@ -40,6 +40,8 @@ type Described struct {
 
 // Decider decides about described requests.
 type Decider interface {
+	// Turn waits for the turn to read a text of n bytes, and returns what gives it back.
+	Turn(r *http.Request, n int) (give func(), fault *client.Error)
 	// Check returns the decision about a request, and adds its headers to h.
 	Check(h http.Header, d *Described) client.Decision
 	// CheckRun is Check for a tool call.
@@ -108,7 +110,7 @@ func (a *API) check(w http.ResponseWriter, r *http.Request) {
 		respond.Refuse(w, r, chat.Format, *refusal)
 		return
 	}
-	d, fault := a.cfg.Reader.Read(r)
+	d, fault := a.read(r)
 	if fault != nil {
 		respond.Error(w, fault)
 		return
@@ -120,6 +122,25 @@ func (a *API) check(w http.ResponseWriter, r *http.Request) {
 	if !errors.Is(r.Context().Err(), context.Canceled) { // the client is still there
 		respond.JSON(w, http.StatusOK, decision)
 	}
+}
+
+// read reads a check in its turn.
+func (a *API) read(r *http.Request) (*Described, *client.Error) {
+	text, fault := a.cfg.Reader.Text(r)
+	if fault != nil {
+		return nil, fault
+	}
+	give, fault := a.Turn(r, len(text))
+	if fault != nil {
+		return nil, fault
+	}
+	defer give()
+	return a.cfg.Reader.parse(r, text)
+}
+
+// Turn waits for the turn to read a question of n bytes, and returns what gives it back.
+func (a *API) Turn(r *http.Request, n int) (give func(), fault *client.Error) {
+	return a.cfg.Decider.Turn(r, n)
 }
 
 // decide returns a client.Decision, or a client.ToolDecision about a tool call.
@@ -147,15 +168,7 @@ func (a *API) SignedText(r *http.Request) ([]byte, *client.Error) { return a.cfg
 // stands for. signer is whose signature lets it in; "" asks for a key. It returns a client.Decision
 // or client.ToolDecision, and adds its headers to h.
 func (a *API) Ask(h http.Header, r *http.Request, signer string, check any) (any, *client.Error) {
-	text, err := json.Marshal(check)
-	if err != nil {
-		return nil, invalid("", "the request: %v", err)
-	}
-	c, fault := parse(text)
-	if fault != nil {
-		return nil, fault
-	}
-	d, fault := a.cfg.Reader.describe(r, c)
+	d, fault := a.described(r, check)
 	if fault != nil {
 		return nil, fault
 	}
@@ -169,6 +182,32 @@ func (a *API) Ask(h http.Header, r *http.Request, signer string, check any) (any
 	}
 	d.Client = who
 	return a.decide(h, d), nil
+}
+
+// described returns the request that a check describes, in its turn.
+func (a *API) described(r *http.Request, check any) (*Described, *client.Error) {
+	give, fault := a.Turn(r, size(check))
+	if fault != nil {
+		return nil, fault
+	}
+	defer give()
+	text, err := json.Marshal(check)
+	if err != nil {
+		return nil, invalid("", "the request: %v", err)
+	}
+	return a.cfg.Reader.parse(r, text)
+}
+
+// size returns how long the texts of a check are, in bytes.
+func size(check any) int {
+	switch c := check.(type) {
+	case client.Request:
+		return len(c.Body) + len(c.Messages) + len(c.Prompt)
+	case client.ToolCall:
+		return len(c.Arguments) + len(c.Result)
+	default:
+		return 0
+	}
 }
 
 // admit sets the client of a described request, or refuses it.

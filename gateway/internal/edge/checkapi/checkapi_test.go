@@ -40,17 +40,35 @@ type decider struct {
 	decision client.Decision
 	run      client.ToolDecision
 	asked    *Described
+	// turns are those that were not given back, which a decision may have to wait for. busy says
+	// that there are none.
+	turns int
+	busy  bool
+}
+
+func (d *decider) Turn(*http.Request, int) (func(), *client.Error) {
+	if d.busy {
+		return nil, &client.Error{Status: http.StatusServiceUnavailable, Code: "busy"}
+	}
+	d.turns++
+	return func() { d.turns-- }, nil
+}
+
+func (d *decider) decides(h http.Header, action string, asked *Described) {
+	if d.turns != 0 {
+		panic("a decision has a turn to read")
+	}
+	h.Set("X-Loop-Action", action)
+	d.asked = asked
 }
 
 func (d *decider) Check(h http.Header, asked *Described) client.Decision {
-	h.Set("X-Loop-Action", d.decision.Action)
-	d.asked = asked
+	d.decides(h, d.decision.Action, asked)
 	return d.decision
 }
 
 func (d *decider) CheckRun(h http.Header, asked *Described) client.ToolDecision {
-	h.Set("X-Loop-Action", d.run.Action)
-	d.asked = asked
+	d.decides(h, d.run.Action, asked)
 	return d.run
 }
 
@@ -326,5 +344,27 @@ func TestDecisionsInWords(t *testing.T) {
 		if got := c.words(c.d); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// A check that gets no turn to be read is refused, in the shape of how it was asked.
+func TestChecksWithoutATurnAreRefused(t *testing.T) {
+	t.Parallel()
+	d := decider{busy: true}
+	r := httptest.NewRequest(http.MethodPost, CheckPath, strings.NewReader(`{"prompt":"p"}`))
+	r.Header.Set(access.Header, key)
+	w := httptest.NewRecorder()
+	apiOf(t, &d).ServeHTTP(w, r)
+	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), `"busy"`) {
+		t.Errorf("answered %d %s", w.Code, w.Body)
+	}
+	if _, fault := apiOf(t, &d).Ask(http.Header{}, r, "signer", client.ToolCall{Session: "s", Tool: "t"}); fault == nil || fault.Code != "busy" {
+		t.Errorf("asked: %v", fault)
+	}
+	if res := callOver(t, &d, schemas.MCPCheck, map[string]any{"session": "s", "tool": "t"}); !res.IsError {
+		t.Errorf("over MCP: %v", res)
+	}
+	if d.asked != nil {
+		t.Error("it is decided")
 	}
 }

@@ -86,22 +86,32 @@ func (a *API) callTool(r *http.Request, call *mcp.CallToolRequest, words func(cl
 
 // decideRun decides as POST /unloop/v1/check would.
 func (a *API) decideRun(r *http.Request, text json.RawMessage, explain bool) (client.ToolDecision, *client.Error) {
-	if len(text) == 0 {
-		text = json.RawMessage("{}")
-	}
-	c, fault := parse(text)
-	if fault != nil {
-		return client.ToolDecision{}, fault
-	}
-	if c.run.Explain = c.run.Explain || explain; !c.isRun() {
-		return client.ToolDecision{}, invalid("tool", "tool: name the tool that is called")
-	}
-	d, fault := a.cfg.Reader.describe(r, c)
+	d, fault := a.readRun(r, text, explain)
 	if fault != nil {
 		return client.ToolDecision{}, fault
 	}
 	d.Client, _ = r.Context().Value(principalKey{}).(auth.Principal)
 	return a.cfg.Decider.CheckRun(http.Header{}, d), nil
+}
+
+// readRun reads the check of a tool call in its turn.
+func (a *API) readRun(r *http.Request, text json.RawMessage, explain bool) (*Described, *client.Error) {
+	if len(text) == 0 {
+		text = json.RawMessage("{}")
+	}
+	give, fault := a.Turn(r, len(text))
+	if fault != nil {
+		return nil, fault
+	}
+	defer give()
+	c, fault := parse(text)
+	if fault != nil {
+		return nil, fault
+	}
+	if c.run.Explain = c.run.Explain || explain; !c.isRun() {
+		return nil, invalid("tool", "tool: name the tool that is called")
+	}
+	return a.cfg.Reader.describe(r, c)
 }
 
 // checkText returns the decision in words that a model can act on.

@@ -44,6 +44,11 @@ func (rd Reader) Read(r *http.Request) (*Described, *client.Error) {
 	if fault != nil {
 		return nil, fault
 	}
+	return rd.parse(r, text)
+}
+
+// parse returns the request that the text of a check describes.
+func (rd Reader) parse(r *http.Request, text []byte) (*Described, *client.Error) {
 	c, fault := parse(text)
 	if fault != nil {
 		return nil, fault

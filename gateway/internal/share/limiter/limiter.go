@@ -102,6 +102,17 @@ func (t *Limiter) Take(ctx context.Context, caller fair.Caller, large bool) (slo
 	return slot, nil
 }
 
+// TakeRead returns a slot to read a text of n bytes alone, and the errors of Take. A text that is
+// not large needs none.
+func (t *Limiter) TakeRead(ctx context.Context, caller fair.Caller, n int) (slot Slot, err error) {
+	slot.of = t
+	if n > Large {
+		err = t.take(ctx, t.large, caller)
+		slot.reads = err == nil
+	}
+	return slot, err
+}
+
 func (t *Limiter) take(ctx context.Context, l *lane, caller fair.Caller) error {
 	one, err := l.enter(caller)
 	if one == nil {
