@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 )
 
 // The reasons, other than a loop, for which a request must not be sent.
@@ -56,6 +57,8 @@ type Client struct {
 	url    string
 	http   *http.Client
 	header http.Header
+	// until is the time before which runs ask nothing, in Unix nanoseconds.
+	until atomic.Int64
 }
 
 // Option changes what New makes.

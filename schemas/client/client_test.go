@@ -226,6 +226,29 @@ func TestUnreachableGatewayIsAnErrorOfItsOwn(t *testing.T) {
 	}
 }
 
+// While the gateway is away, one run of a client asks for all of them.
+func TestRunsKnowThatTheGatewayIsAway(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	t.Cleanup(server.Close)
+	c, err := New(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, session := range []string{"a", "b", "c"} {
+		if d := c.Run(ToolCall{Session: session}, nil).Before(t.Context(), "weather", nil); d != nil {
+			t.Errorf("decision %+v", d)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("it was asked %d times", asked)
+	}
+}
+
 // FuzzParse: no answer makes the reader panic, and a loop's error has words.
 func FuzzParse(f *testing.F) {
 	for _, shape := range shapes {

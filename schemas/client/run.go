@@ -6,11 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync/atomic"
 	"time"
 )
 
-// patience bounds how long a Run waits for a decision, and pause is how long it asks
+// patience bounds how long a Run waits for a decision, and pause is how long the runs of a client ask
 // nothing after the gateway could not be asked, so that tools stay fast while it is away.
 const (
 	patience = 2 * time.Second
@@ -23,7 +22,6 @@ type Run struct {
 	client  *Client
 	call    ToolCall
 	onError func(error)
-	until   atomic.Int64 // nothing is asked before it, in Unix nanoseconds
 }
 
 // Run returns the calls of the agent that a ToolCall describes by its Session and, for the
@@ -68,7 +66,7 @@ func (r *Run) After(ctx context.Context, tool string, arguments, result any, err
 }
 
 func (r *Run) ask(ctx context.Context, tool string, arguments any, report func(*ToolCall) error) *ToolDecision {
-	if time.Now().UnixNano() < r.until.Load() {
+	if time.Now().UnixNano() < r.client.until.Load() {
 		return nil
 	}
 	call := r.call
@@ -89,7 +87,7 @@ func (r *Run) ask(ctx context.Context, tool string, arguments any, report func(*
 	}
 	var refused *Error
 	if !errors.As(err, &refused) || refused.Status >= http.StatusInternalServerError {
-		r.until.Store(time.Now().Add(pause).UnixNano())
+		r.client.until.Store(time.Now().Add(pause).UnixNano())
 	}
 	r.onError(err)
 	return nil

@@ -88,6 +88,19 @@ test('a stopped call can return words for the model', async () => {
   assert.equal(await guarded({ city: 'Oslo' }), 'try another city');
 });
 
+test('the runs of a client know that the gateway is away', async (t) => {
+  const warned = t.mock.method(console, 'warn', () => {});
+  const allow = { status: 200, body: { action: 'allow' } };
+  const { sent, fetch } = gateway([allow, { status: 503, body: {} }, allow]);
+  const client = new Client('http://127.0.0.1:8080', { fetch });
+  const circle = {};
+  circle.circle = circle;
+  for (const [run, args] of [['a', circle], ['b', {}], ['c', {}], ['d', {}]]) {
+    assert.equal(await client.run(run).call('weather', args, async () => 'sunny'), 'sunny');
+  }
+  assert.deepEqual([sent.map((s) => s.body.session), warned.mock.callCount()], [['b', 'b'], 1]);
+});
+
 test('the URL of a gateway', () => {
   for (const url of ['', '127.0.0.1:8080', 'ftp://host', 'http://']) assert.throws(() => new Client(url), TypeError, url);
 });

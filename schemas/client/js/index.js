@@ -154,6 +154,17 @@ export class Decision {
   }
 }
 
+// EncodingError says that a check has no form in JSON, which is no fault of the gateway.
+class EncodingError extends TypeError {}
+
+function encoded(check) {
+  try {
+    return JSON.stringify(check);
+  } catch (err) {
+    throw new EncodingError(err.message, { cause: err });
+  }
+}
+
 // checkURL returns the URL of the check API of a gateway, whose URL may have the /v1 of
 // OpenAI's clients.
 function checkURL(baseURL) {
@@ -173,6 +184,8 @@ export class Client {
   #headers;
   #fetch;
   #timeout;
+  // What its runs know of a gateway that is away.
+  #away = { until: 0, warned: false };
 
   constructor(baseURL, { apiKey, headers, fetch = globalThis.fetch, timeoutMs = 2000 } = {}) {
     this.#url = checkURL(baseURL);
@@ -205,15 +218,16 @@ export class Client {
 
   /** Returns the calls of one agent, which are counted together. */
   run(session, options) {
-    return new Run(this, session, options);
+    return new Run(this, session, options, this.#away);
   }
 
   async #ask(check, headers) {
     const all = new Headers(this.#headers);
     new Headers(headers).forEach((value, name) => all.set(name, value));
     all.set('Content-Type', 'application/json');
+    const body = encoded(check);
     const response = await this.#fetch.call(undefined, this.#url, {
-      method: 'POST', headers: all, body: JSON.stringify(check), signal: AbortSignal.timeout(this.#timeout),
+      method: 'POST', headers: all, body, signal: AbortSignal.timeout(this.#timeout),
     });
     const answer = parsed(await response.text());
     if (response.status !== 200) throw new CheckError(response.status, answer?.error ?? {});
@@ -222,30 +236,30 @@ export class Client {
   }
 }
 
-// pause is for how long a run asks nothing after the gateway could not be asked, in
+// pause is for how long the runs of a client ask nothing after the gateway could not be asked, in
 // milliseconds, so that tools stay fast while it is away.
 const pause = 5000;
 
 /**
  * The calls of one agent. While the gateway is away, or refuses a check, calls pass, and
- * onError hears of it; by default the first such error is a warning on the console.
+ * onError hears of it; by default the first such error of a client is a warning on the console.
  */
 export class Run {
   #client;
   #fields;
   #onError;
-  #until = 0;
+  #away;
 
   /** The decision after which no call may be made until an operator releases the loop; null before. */
   broken = null;
 
-  constructor(client, session, { tenant, project, model, onError } = {}) {
-    let warned = false;
+  constructor(client, session, { tenant, project, model, onError } = {}, away = { until: 0, warned: false }) {
     this.#client = client;
+    this.#away = away;
     this.#fields = { session, tenant, project, model };
     this.#onError = onError ?? ((err) => {
-      if (!warned) console.warn(`unloop: tool calls are not checked: ${err.message}`);
-      warned = true;
+      if (!away.warned) console.warn(`unloop: tool calls are not checked: ${err.message}`);
+      away.warned = true;
     });
   }
 
@@ -267,13 +281,14 @@ export class Run {
   }
 
   async #ask(call) {
-    if (Date.now() < this.#until) return null;
+    if (Date.now() < this.#away.until) return null;
     try {
       const decision = await this.#client.checkTool({ ...this.#fields, ...call });
       this.broken = decision.action === 'break' ? decision : null;
       return decision;
     } catch (err) {
-      if (!(err instanceof CheckError) || err.status >= 500) this.#until = Date.now() + pause;
+      const asked = err instanceof EncodingError || (err instanceof CheckError && err.status < 500);
+      if (!asked) this.#away.until = Date.now() + pause;
       this.#onError(err);
       return null;
     }

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import pathlib
+import socket
 import threading
 import unittest
 import urllib.error
@@ -160,6 +161,33 @@ class Conformance(unittest.TestCase):
             run = unloop.Client(gateway.url).run("s")
             guarded = run.guard(lambda city: self.fail(), name="weather", stopped=lambda d: d.message)
             self.assertEqual(guarded("Oslo"), "try another city")
+
+    def test_the_runs_of_a_client_know_that_the_gateway_is_away(self):
+        answer = {"status": 200, "body": {"action": "allow"}}
+        with Gateway([answer, {"status": 503, "body": {}}, answer]) as gateway:
+            client = unloop.Client(gateway.url)
+            nested = current = []
+            for _ in range(100_000):
+                current.append([])
+                current = current[0]
+            with self.assertLogs("unloop", "WARNING") as log:
+                for run, arguments in (("a", nested), ("b", {}), ("c", {}), ("d", {})):
+                    self.assertEqual(client.run(run).call("weather", arguments, lambda: "sunny"), "sunny")
+            self.assertEqual(([s.body["session"] for s in gateway.sent], len(log.records)), (["b", "b"], 1))
+
+    def test_what_is_no_answer_of_http_stops_no_tool(self):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            def answer():
+                connection, _ = server.accept()
+                with connection:
+                    connection.recv(1 << 16)
+                    connection.sendall(b"SSH-2.0-OpenSSH\r\n")
+            thread = threading.Thread(target=answer)
+            thread.start()
+            client = unloop.Client(f"http://127.0.0.1:{server.getsockname()[1]}")
+            with self.assertLogs("unloop", "WARNING"):
+                self.assertEqual(client.run("s").call("weather", {}, lambda: "sunny"), "sunny")
+            thread.join()
 
     def test_the_url_of_a_gateway(self):
         for url in ("", "127.0.0.1:8080", "ftp://host", "http://"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import http.client
 import inspect
 import json
 import logging
@@ -148,6 +149,9 @@ class Client:
         local = parts.hostname in ("localhost", "::1") or parts.hostname.startswith("127.")
         proxies = [urllib.request.ProxyHandler({})] if local else []
         self._opener = urllib.request.build_opener(*proxies)
+        # What its runs know of a gateway that is away.
+        self._until = 0.0
+        self._warned = False
 
     def check(self, *, headers: Mapping[str, str] | None = None, **request: Any) -> Decision:
         """Asks what to do with a request, and counts it.
@@ -175,7 +179,12 @@ class Client:
         return Run(self, session, **options)
 
     def _ask(self, check: Mapping[str, Any], headers: Mapping[str, str] | None) -> dict[str, Any]:
-        body = json.dumps(check, default=str).encode()
+        try:
+            return self._answer(json.dumps(check, default=str).encode(), headers)
+        except http.client.HTTPException as err:
+            raise OSError(f"the answer is none of HTTP: {err!r}") from err
+
+    def _answer(self, body: bytes, headers: Mapping[str, str] | None) -> dict[str, Any]:
         req = urllib.request.Request(self._url, body, {**self._headers, **(headers or {}), "Content-Type": "application/json"})
         try:
             with self._opener.open(req, timeout=self._timeout) as res:
@@ -203,7 +212,7 @@ class Run:
     """The calls of one agent.
 
     While the gateway is away, or refuses a check, calls pass, and on_error hears of it; by
-    default the first such error is logged as a warning.
+    default the first such error of a client is logged as a warning.
 
     Attributes:
         broken: the decision after which no call may be made until an operator releases the
@@ -226,8 +235,6 @@ class Run:
         fields = {"session": session, "tenant": tenant, "project": project, "model": model}
         self._fields = {name: value for name, value in fields.items() if value is not None}
         self._on_error = on_error or self._warn
-        self._warned = False
-        self._until = 0.0
 
     @property
     def headers(self) -> dict[str, str]:
@@ -244,22 +251,22 @@ class Run:
         return self._ask(tool=tool, arguments=arguments, result=result, **known)
 
     def _ask(self, **call: Any) -> ToolDecision | None:
-        if time.monotonic() < self._until:
+        if time.monotonic() < self._client._until:
             return None
         try:
             decision = self._client.check_tool(**self._fields, **call)
-        except (CheckError, OSError, TypeError, ValueError) as err:
-            if not isinstance(err, CheckError) or err.status >= 500:
-                self._until = time.monotonic() + _PAUSE
+        except (CheckError, OSError, TypeError, ValueError, RecursionError) as err:
+            if isinstance(err, OSError) or isinstance(err, CheckError) and err.status >= 500:
+                self._client._until = time.monotonic() + _PAUSE
             self._on_error(err)
             return None
         self.broken = decision if decision.action == "break" else None
         return decision
 
     def _warn(self, err: Exception) -> None:
-        if not self._warned:
+        if not self._client._warned:
             _log.warning("tool calls are not checked: %s", err)
-        self._warned = True
+        self._client._warned = True
 
     def call(self, tool: str, arguments: Any, make: Callable[[], Any], *, stopped: Stopped = None, read: Read = None) -> Any:
         """Makes a call unless it is stopped, and reports its result.
