@@ -181,6 +181,7 @@ type natsInitCmd struct {
 	Replicas   int           `default:"1" help:"Replicas of each stream. Existing streams with fewer get more."`
 	Partitions int           `help:"Streams that each bucket of state is spread over: 1, 2, 4, 8, 16 or 32. They can become more while services run, and never fewer. Default: as many as there are." placeholder:"N"`
 	Region     regionFlags   `embed:""`
+	Promote    bool          `env:"-" help:"Make this region the origin, with the policies and overrides that it has, because the former one is lost for good."`
 	Timeout    time.Duration `default:"2m" help:"How long to wait for the servers, for the replicas, and for records to move to new partitions."`
 }
 
@@ -200,12 +201,20 @@ func (c *natsInitCmd) Run(ctx context.Context, io streams) error {
 	if c.Domain == "" && (c.Region.Origin != "" || len(c.Region.Regions) > 0) {
 		return errors.New("--origin and --regions need the name of this region, which is its JetStream domain: --nats-domain")
 	}
+	if c.Promote {
+		c.Region.Origin = ""
+	}
 	by, err := c.signer()
 	if err != nil {
 		return err
 	}
 	var done []natskit.Prepared
 	err = c.with(ctx, func(js jetstream.JetStream) (err error) {
+		if c.Promote {
+			if err := natskit.Promote(ctx, js); err != nil {
+				return err
+			}
+		}
 		layout := natskit.Layout{Replicas: c.Replicas, Partitions: c.Partitions, Region: natskit.Region{Name: c.Domain, Origin: c.Region.Origin, Others: c.Region.Regions}}
 		growth := natskit.Growth{JS: js, Layout: layout.Everything(), Note: func(text string) { fmt.Fprintln(io.err, text) }}
 		growth.Allowed = func(ctx context.Context) error { return operator.KnowPartitions(ctx, js.Conn()) }

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -92,13 +94,7 @@ func TestARegionJoinsItsOrigin(t *testing.T) {
 	runServer(t, hub)
 	runServer(t, eu)
 	as := func(dir, user string, args ...string) []string {
-		flags := envFlags(t, filepath.Join(dir, user+".env"))
-		for i := 0; i < len(flags) && args[len(args)-1] != "init"; i += 2 {
-			if flags[i] == "--origin" || flags[i] == "--regions" { // other commands ignore the variables
-				flags = slices.Delete(flags, i, i+2)
-			}
-		}
-		return append(args, flags...)
+		return append(args, commonFlags(envFlags(t, filepath.Join(dir, user+".env")), slices.Contains(args, "init"))...)
 	}
 	if code, out := run(append(as(eu, "operator", "nats", "init"), "--timeout", "2s")...); code != 1 || !strings.Contains(out, "has heard nothing of the origin") {
 		t.Errorf("a region before its origin: code %d, %s", code, out)
@@ -121,8 +117,125 @@ func TestARegionJoinsItsOrigin(t *testing.T) {
 	}
 }
 
-// runServer runs the server of a configuration until the test ends.
-func runServer(t *testing.T, dir string) {
+// When the origin is lost for good, another region becomes it, and the third joins that one.
+func TestARegionBecomesTheOrigin(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	must := func(args ...string) string {
+		t.Helper()
+		code, out, errOut := command(t, args...)
+		if code != 0 {
+			t.Fatalf("%v: code %d, %s%s", args, code, out, errOut)
+		}
+		return out
+	}
+	hub, eu, us := filepath.Join(dir, "hub"), filepath.Join(dir, "eu"), filepath.Join(dir, "us")
+	at := map[string][]string{}
+	for _, region := range []string{hub, eu, us} {
+		_, leaf, _ := strings.Cut(natstest.FreeAddr(t), ":")
+		at[region] = []string{region, "--tls", "--host", natstest.FreeAddr(t), "--monitor-port", "0", "--leaf-port", leaf}
+	}
+	config := func(region string, more ...string) {
+		t.Helper()
+		must(append(append([]string{"nats", "config"}, at[region]...), more...)...)
+	}
+	as := func(region string, args ...string) []string {
+		return append(args, commonFlags(envFlags(t, filepath.Join(region, "operator.env")), slices.Contains(args, "init"))...)
+	}
+	bundle := func(policy string) string {
+		file := filepath.Join(dir, policy+".yaml")
+		if err := os.WriteFile(file, []byte("bundle_version: 1\npolicies:\n  - {id: "+policy+", spec: {prompt: {}}}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	config(hub, "--region", "hub", "--regions", "eu,us")
+	config(eu, "--join", filepath.Join(hub, "region-eu.json"))
+	config(us, "--join", filepath.Join(hub, "region-us.json"))
+	stopHub, stopEU, stopUS := runServer(t, hub), runServer(t, eu), runServer(t, us)
+	must(as(hub, "nats", "init")...)
+	var joining sync.WaitGroup
+	for _, region := range []string{eu, us} {
+		joining.Go(func() {
+			if code, _, errOut := command(t, as(region, "nats", "init")...); code != 0 {
+				t.Errorf("%s joins: code %d, %s", region, code, errOut)
+			}
+		})
+	}
+	joining.Wait()
+	must(as(hub, "policy", "push", bundle("before"))...)
+	awaitOutput(t, as(eu, "policy", "show"), "before")
+	if code, _, errOut := command(t, as(eu, "nats", "init", "--promote")...); code != 1 || !strings.Contains(errOut, "the origin runs: region hub was heard of") {
+		t.Errorf("promoted beside the origin: code %d, %s", code, errOut)
+	}
+
+	stopHub()
+	seed, err := os.ReadFile(filepath.Join(hub, "seal.nk"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(eu, "seal.nk"), seed, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	awaitOutput(t, as(eu, "nats", "init", "--promote"), "KV_LOOP_POLICIES +1 +as it was")
+	config(eu, "--region", "eu", "--regions", "us", "--force")
+	stopEU()
+	stopEU = runServer(t, eu)
+	must(as(eu, "nats", "init")...)
+	must(as(eu, "policy", "push", bundle("after"))...)
+	if out := must(as(eu, "policy", "show")...); !strings.Contains(out, "after") {
+		t.Errorf("the new origin has %s", out)
+	}
+
+	config(us, "--join", filepath.Join(eu, "region-us.json"), "--force")
+	stopUS()
+	runServer(t, us)
+	js, err := jetstream.NewWithDomain(dial(t, us, "operator"), "us")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, stream := range []string{"KV_LOOP_POLICIES", "KV_LOOP_OVERRIDES"} {
+		if err := js.DeleteStream(t.Context(), stream); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(as(us, "nats", "init")...)
+	awaitOutput(t, as(us, "policy", "show"), "after")
+	if code, out, _ := command(t, as(us, "status")...); code != 1 || !strings.Contains(out, "From region eu:     KV_LOOP_POLICIES") {
+		t.Errorf("status in the third region: code %d, %s", code, out)
+	}
+}
+
+// commonFlags are the flags of all commands among those of a file; nats init has further ones.
+func commonFlags(flags []string, init bool) []string {
+	for i := 0; i < len(flags) && !init; {
+		if flags[i] == "--origin" || flags[i] == "--regions" { // other commands ignore the variables
+			flags = slices.Delete(flags, i, i+2)
+			continue
+		}
+		i += 2
+	}
+	return flags
+}
+
+// awaitOutput runs a command until it succeeds and its output matches.
+func awaitOutput(t *testing.T, args []string, pattern string) {
+	t.Helper()
+	re := regexp.MustCompile(pattern)
+	for deadline := time.Now().Add(time.Minute); ; {
+		code, out, errOut := command(t, args...)
+		if code == 0 && re.MatchString(out) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%v: code %d, %s%s; want %s", args, code, out, errOut, pattern)
+		}
+	}
+}
+
+// runServer runs the server of a configuration until it is stopped or the test ends. One of a
+// region has joined its origin.
+func runServer(t *testing.T, dir string) (stop func()) {
 	t.Helper()
 	opts, err := server.ProcessConfigFile(filepath.Join(dir, "nats-1.conf"))
 	if err != nil {
@@ -134,7 +247,16 @@ func runServer(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	srv.Start()
-	t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
+	stop = func() { srv.Shutdown(); srv.WaitForShutdown() }
+	t.Cleanup(stop)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(time.Minute); len(opts.LeafNode.Remotes) > 0 && srv.NumLeafNodes() == 0; <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatal("the region does not join its origin")
+		}
+	}
+	return stop
 }
 
 // configured runs a server with users and streams of one partition until the test ends, and returns the folder
@@ -157,6 +279,9 @@ func dial(t *testing.T, dir, user string) *nats.Conn {
 	t.Helper()
 	flags := envFlags(t, filepath.Join(dir, user+".env"))
 	settings := natskit.Settings{NKey: filepath.Join(dir, user+".nk"), InboxPrefix: natsperm.InboxPrefix(user)}
+	if i := slices.Index(flags, "--nats-tls-ca"); i >= 0 {
+		settings.TLSCA = flags[i+1]
+	}
 	nc, err := settings.Dial(flags[slices.Index(flags, "--nats")+1], user, nil)
 	if err != nil {
 		t.Fatal(err)
