@@ -273,53 +273,69 @@ func TestHostileCallersOfACalloutCostNobodyElse(t *testing.T) {
 	const bound, connections, honest = 64 << 20, 16, 12
 	b := startBesides(t, memory(bound))
 	for name, c := range callouts() {
-		t.Run(name, func(t *testing.T) {
-			for range 30 {
-				stalled, in := io.Pipe()
-				t.Cleanup(func() { _ = in.Close() })
-				go func() { _, _, _ = b.send(t, c, "stalled", stalled) }()
-				go func() { _, _ = io.WriteString(in, frame(1<<20, "{")) }()
+		for range 30 {
+			b.stall(t, c)
+		}
+		begun, stop := make(chan struct{}), make(chan struct{})
+		flood := b.flood(t, c, connections, begun, stop)
+		<-begun
+		before := flood.answered.Load()
+		took := make([]time.Duration, honest)
+		for i := range took {
+			began := time.Now()
+			if status, says, err := b.send(t, c, "honest", strings.NewReader(c.question(fmt.Sprint("question ", i)))); err != nil || status > 204 {
+				t.Errorf("%s: question %d: %d %s %v", name, i, status, says, err)
 			}
-			var flood sync.WaitGroup
-			var answered atomic.Int64
-			begun, stop := make(chan struct{}), make(chan struct{})
-			for n := range connections {
-				flood.Go(func() {
-					for i := 0; ; i++ {
-						select {
-						case <-stop:
-							return
-						default:
-						}
-						_, _, _ = b.send(t, c, "flood", strings.NewReader(c.question(fmt.Sprint(n, i, strings.Repeat(" word", 40_000)))))
-						if answered.Add(1) == connections {
-							close(begun)
-						}
-					}
-				})
-			}
-			<-begun
-			before := answered.Load()
-			took := make([]time.Duration, honest)
-			for i := range took {
-				began := time.Now()
-				if status, says, err := b.send(t, c, "honest", strings.NewReader(c.question(fmt.Sprint("question ", i)))); err != nil || status > 204 {
-					t.Errorf("question %d: %d %s %v", i, status, says, err)
+			took[i] = time.Since(began)
+		}
+		ahead := flood.answered.Load() - before
+		close(stop)
+		flood.Wait()
+		slices.Sort(took)
+		t.Logf("%s: p50 %v while %d of the flood were answered", name, took[honest/2], ahead)
+		// In the order of arrival each question would wait for one of all connections.
+		if large := c.question("x") != ""; large && ahead > connections*honest*2/3 {
+			t.Errorf("%s: while %d questions were answered one after another, %d of the flood were", name, honest, ahead)
+		}
+		if held := metric(t, b.s, "unloop_gateway_body_bytes"); held > bound {
+			t.Errorf("%s: %.0f bytes are held", name, held)
+		}
+	}
+}
+
+// stall begins a question and leaves it open until the test ends.
+func (b *besides) stall(t *testing.T, c callout) {
+	t.Helper()
+	stalled, in := io.Pipe()
+	t.Cleanup(func() { _ = in.Close() })
+	go func() { _, _, _ = b.send(t, c, "stalled", stalled) }()
+	go func() { _, _ = io.WriteString(in, frame(1<<20, "{")) }()
+}
+
+// flood is a caller with many connections.
+type flood struct {
+	sync.WaitGroup
+	answered atomic.Int64
+}
+
+// flood asks large questions until stop is closed. begun is closed once each connection had an answer.
+func (b *besides) flood(t *testing.T, c callout, connections int, begun, stop chan struct{}) *flood {
+	t.Helper()
+	f := &flood{}
+	for n := range connections {
+		f.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
 				}
-				took[i] = time.Since(began)
-			}
-			ahead := answered.Load() - before
-			close(stop)
-			flood.Wait()
-			slices.Sort(took)
-			t.Logf("p50 %v while %d of the flood were answered", took[honest/2], ahead)
-			// In the order of arrival each question would wait for one of all connections.
-			if large := c.question("x") != ""; large && ahead > connections*honest*2/3 {
-				t.Errorf("while %d questions were answered one after another, %d of the flood were", honest, ahead)
-			}
-			if held := metric(t, b.s, "unloop_gateway_body_bytes"); held > bound {
-				t.Errorf("%.0f bytes are held", held)
+				_, _, _ = b.send(t, c, "flood", strings.NewReader(c.question(fmt.Sprint(n, i, strings.Repeat(" word", 40_000)))))
+				if f.answered.Add(1) == int64(connections) {
+					close(begun)
+				}
 			}
 		})
 	}
+	return f
 }

@@ -337,10 +337,10 @@ func (a agentgateway) request(method, params string) *extmcppb.McpRequestResult 
 	return &res
 }
 
-// response reports the result of a call with the arguments {"q":"again"}.
-func (a agentgateway) response(tool, result string) *extmcppb.McpResponseResult {
+// response reports the result of the call searchAgain.
+func (a agentgateway) response(result string) *extmcppb.McpResponseResult {
 	a.t.Helper()
-	about, err := structpb.NewStruct(map[string]any{"session": a.session, "key": aliceKey, "tool": tool, "arguments": map[string]any{"q": "again"}})
+	about, err := structpb.NewStruct(map[string]any{"session": a.session, "key": aliceKey, "tool": "search", "arguments": map[string]any{"q": "again"}})
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -385,7 +385,7 @@ func TestAgentgatewaysCallsAreStopped(t *testing.T) {
 		if res := moving.request("tools/call", searchAgain); res.GetPass() == nil {
 			t.Errorf("call %d with other results: %v", n, res)
 		}
-		res := moving.response("search", fmt.Sprintf(`{"content":[{"type":"text","text":"Page %d of the results is about %s."}]}`, n, strings.Repeat("x", n)))
+		res := moving.response(fmt.Sprintf(`{"content":[{"type":"text","text":"Page %d of the results is about %s."}]}`, n, strings.Repeat("x", n)))
 		if res.GetPass() == nil {
 			t.Errorf("result %d: %v", n, res)
 		}
@@ -400,7 +400,7 @@ func TestAgentgatewaysResultsAreHinted(t *testing.T) {
 	const result = `{"resultType":"complete","content":[{"type":"text","text":"Nothing."}],"structuredContent":{"n":12345678901234567890},"_meta":{"a":"<b>"}}`
 	for n := 1; n <= 4; n++ {
 		a.request("tools/call", searchAgain)
-		res := a.response("search", result)
+		res := a.response(result)
 		if n < 3 {
 			if res.GetPass() == nil {
 				t.Errorf("result %d: %v", n, res)
@@ -432,7 +432,7 @@ func TestAgentgatewaysCallsGoOnWithInput(t *testing.T) {
 	for n, result := range []string{`{"resultType":"input_required","requestState":"x"}`, `{"resultType":"task","taskId":"t"}`, `{"task":{"taskId":"t"}}`} {
 		a.request("tools/call", searchAgain)
 		for range 6 {
-			if res := a.response("search", result); res.GetPass() == nil {
+			if res := a.response(result); res.GetPass() == nil {
 				t.Errorf("%s: %v", result, res)
 			}
 			for _, more := range []string{`"inputResponses":{"a":{}}`, `"requestState":"x"`} {
@@ -441,7 +441,7 @@ func TestAgentgatewaysCallsGoOnWithInput(t *testing.T) {
 				}
 			}
 		}
-		if res := a.response("search", fmt.Sprintf(`{"content":[{"type":"text","text":"Page %d."}]}`, n)); res.GetPass() == nil {
+		if res := a.response(fmt.Sprintf(`{"content":[{"type":"text","text":"Page %d."}]}`, n)); res.GetPass() == nil {
 			t.Errorf("its result: %v", res)
 		}
 	}

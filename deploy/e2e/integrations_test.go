@@ -29,7 +29,7 @@ var shownBy = map[string]func(*testing.T){
 
 var (
 	// snippet is a block of code of a page, with its language.
-	snippet = regexp.MustCompile("(?ms)^```([^\n]*)\n(.*?)^```$")
+	snippet = regexp.MustCompile("(?s)\n```([^\n]*)\n(.*?)\n```\n")
 	// row is a row of a table, with its first cell.
 	row = regexp.MustCompile(`(?m)^\| ([^|]+) \|.*$`)
 	// asksAt is a path of the gateway in a row.
@@ -43,7 +43,7 @@ func untrue(page string, try func(language, code string) error) (faults []string
 		faults = append(faults, fmt.Sprintf("%d fences, %d blocks of code, or one that is indented", fences, len(blocks)))
 	}
 	for _, block := range blocks {
-		if err := try(block[1], block[2]); err != nil {
+		if err := try(block[1], block[2]+"\n"); err != nil {
 			faults = append(faults, fmt.Sprintf("%v:\n%s", err, block[2]))
 		}
 	}

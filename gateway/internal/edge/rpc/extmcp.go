@@ -84,44 +84,45 @@ func (h *Handler) checkRequest(ctx context.Context, q *connect.Request[extmcppb.
 func (h *Handler) checkResponse(ctx context.Context, q *connect.Request[extmcppb.McpResponse]) (*connect.Response[extmcppb.McpResponseResult], error) {
 	m := q.Msg
 	pass := &extmcppb.McpResponseResult{Result: &extmcppb.McpResponseResult_Pass{Pass: &extmcppb.Pass{}}}
-	about, made := m.GetMetadataContext().GetFields(), m.GetMcpResponse()
-	tool := about["tool"].GetStringValue()
-	if m.GetMethod() != toolCall || tool == "" || about["arguments"] == nil {
-		return connect.NewResponse(pass), nil
-	}
-	arguments, err := about["arguments"].MarshalJSON()
-	result, ends := resultIn(made)
-	if err != nil || !ends {
+	call, content := madeIn(m)
+	if call == nil {
 		return connect.NewResponse(pass), nil
 	}
 	ask := func(about client.ToolCall) (*client.ToolDecision, *client.Error) {
 		return h.ask(ctx, q.Header(), http.Header{}, m, about)
 	}
-	if _, fault := ask(client.ToolCall{Tool: tool, Arguments: arguments, Result: made, IsError: &result.Failed}); fault != nil {
+	if _, fault := ask(*call); fault != nil {
 		return connect.NewResponse(pass), nil
 	}
 	// What stands against the session now may have been found when the call was made.
-	if stands, fault := ask(client.ToolCall{Explain: true}); fault == nil && stands.Message != "" && len(made) < maxResult {
-		if hinted := withHint(made, result.Content, stands.Message); hinted != nil {
+	if stands, fault := ask(client.ToolCall{Explain: true}); fault == nil && stands.Message != "" && len(call.Result) < maxResult {
+		if hinted := withHint(call.Result, content, stands.Message); hinted != nil {
 			pass.Result = &extmcppb.McpResponseResult_Mutated{Mutated: hinted}
 		}
 	}
 	return connect.NewResponse(pass), nil
 }
 
-// mcpResult is the result of a call.
-type mcpResult struct {
-	Type    string            `json:"resultType"`
-	Content []json.RawMessage `json:"content"`
-	Failed  bool              `json:"isError"`
-	Task    json.RawMessage   `json:"task"`
-}
-
-// resultIn reads a result, and reports whether the call ends with it: a server may ask for input
-// instead, or answer later.
-func resultIn(text []byte) (result mcpResult, ends bool) {
-	err := json.Unmarshal(text, &result)
-	return result, err == nil && (result.Type == "" || result.Type == "complete") && result.Task == nil
+// madeIn returns the call whose result is reported, and the result's content; nil if the metadata
+// don't name the call, or it does not end with this result: a server may ask for input instead, or
+// answer later.
+func madeIn(m *extmcppb.McpResponse) (call *client.ToolCall, content []json.RawMessage) {
+	about := m.GetMetadataContext().GetFields()
+	tool := about["tool"].GetStringValue()
+	if m.GetMethod() != toolCall || tool == "" || about["arguments"] == nil {
+		return nil, nil
+	}
+	var result struct {
+		Type    string            `json:"resultType"`
+		Content []json.RawMessage `json:"content"`
+		Failed  bool              `json:"isError"`
+		Task    json.RawMessage   `json:"task"`
+	}
+	arguments, err := about["arguments"].MarshalJSON()
+	if err != nil || json.Unmarshal(m.GetMcpResponse(), &result) != nil || result.Type != "" && result.Type != "complete" || result.Task != nil {
+		return nil, nil
+	}
+	return &client.ToolCall{Tool: tool, Arguments: arguments, Result: m.GetMcpResponse(), IsError: &result.Failed}, result.Content
 }
 
 // withHint returns a result with a text behind its content; nil if it can't have one.
