@@ -19,6 +19,9 @@
 {{- if and (gt (int $nats.partitions) 1) (not $nats.init.enabled) }}
 {{- fail "nats.partitions: the job makes them; set nats.init.enabled, or run `unloop nats init --partitions` yourself and leave the value at 1" }}
 {{- end }}
+{{- if and (or $nats.origin $nats.regions) (not (and $nats.domain $nats.init.enabled)) }}
+{{- fail "nats.origin and nats.regions: the job makes the streams of a region; set nats.init.enabled, and nats.domain to the name of this region" }}
+{{- end }}
 - --replicas={{ $nats.replicas }}
 - --nats={{ join "," $nats.urls }}
 {{- with $nats.domain }}
@@ -40,7 +43,7 @@
 {{- fail "nats.sealKey: seals need users; set nats.auth.type and nats.auth.secret, or drop it" }}
 {{- end }}
 - --seal-key={{ . }}
-{{- if eq $.service "operator" }}
+{{- if and (eq $.service "operator") (not $nats.origin) }}
 - --seal-seed=/etc/unloop/nats/seal.nk
 {{- end }}
 {{- end }}

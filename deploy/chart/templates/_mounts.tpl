@@ -22,7 +22,7 @@
     {{- range get (dict "creds" (list "creds") "nkey" (list "nk") "password" (list "user" "password")) $nats.auth.type }}
     - {{ $.service }}.{{ . }}
     {{- end }}
-    {{- if and $nats.sealKey (eq .service "operator") }}
+    {{- if and $nats.sealKey (eq .service "operator") (not $nats.origin) }}
     - seal.nk
     {{- end }}
 {{- else if or $nats.auth.secret $nats.auth.secrets }}

@@ -14,6 +14,8 @@ func TestBadValuesAreRefused(t *testing.T) {
 		"unknown value":             {`{gatway: {replicas: 2}}`, "gatway"},
 		"unknown value of a part":   {`{gateway: {replica: 2}}`, "replica"},
 		"unknown value within":      {`{nats: {tls: {ca: x}}}`, "ca"},
+		"a region without a name":   {`{nats: {origin: hub, init: {enabled: true}}}`, "nats.domain"},
+		"a region without its job":  {`{nats: {domain: hub, regions: [eu]}}`, "nats.init.enabled"},
 		"wrong type":                {`{detector: {replicas: "two"}}`, "/detector/replicas"},
 		"no quantity":               {`{gateway: {resources: {limits: {memory: 1 GB}}}}`, "/gateway/resources/limits/memory"},
 		"too little memory":         {`{gateway: {resources: {limits: {memory: 32Mi}}}}`, "gateway.resources.limits.memory is 32Mi"},

@@ -47,6 +47,57 @@ func TestServicesRunWithUsersOfLeastPrivilege(t *testing.T) {
 	}
 }
 
+// TestRegionsMirrorTheOrigin runs the jobs of two regions against servers that `unloop nats config` has
+// configured: the one mirrors the policies of the other, which collects its events.
+func TestRegionsMirrorTheOrigin(t *testing.T) {
+	t.Parallel()
+	bin, dir := binaries(t), t.TempDir()
+	addresses := map[string]string{"hub": newAddress(), "eu": newAddress()}
+	var copied []string
+	for _, c := range []struct{ name, values, config string }{
+		{"hub", "regions: [eu]", "--region hub --regions eu"},
+		{"eu", "origin: hub", "--join hub/region-eu.json"},
+	} {
+		address := addresses[c.name]
+		args := append([]string{"nats", "config", c.name, "--tls", "--host", address, "--listen", address}, strings.Fields(c.config)...)
+		command(t, dir, filepath.Join(bin, "unloop"), args...)
+		startConfigured(t, filepath.Join(dir, c.name, "nats-1.conf"))
+		n := node{bin: bin, files: map[string]map[string]string{
+			"unloop-nats": folder(t, filepath.Join(dir, c.name), "*.nk"), "nats-ca": folder(t, filepath.Join(dir, c.name), "ca.pem"),
+		}}
+		all := quick(t, fmt.Sprintf(`{nats: {urls: ["tls://%s:4222"], replicas: 1, domain: %s, %s, init: {enabled: true},
+			auth: {type: nkey, secret: unloop-nats}, sealKey: %s, tls: {caSecret: {name: nats-ca, key: ca.pem}}}}`, address, c.name, c.values, sealKeyOf(t, dir, c.name)))
+		n.finish(t, all, "prod-unloop-nats-init")
+		copied = append(copied, status(t, dir, bin, c.name))
+	}
+	for i, want := range []string{"From region eu:     LOOP_EVENTS", "From region hub:    KV_LOOP_POLICIES"} {
+		if !strings.Contains(copied[i], want) {
+			t.Errorf("no %q in\n%s", want, copied[i])
+		}
+	}
+}
+
+// sealKeyOf returns the public key of seals that a region's services trust.
+func sealKeyOf(t *testing.T, dir, region string) string {
+	t.Helper()
+	for line := range strings.Lines(read(t, filepath.Join(dir, region, "gateway.env"))) {
+		if key, ok := strings.CutPrefix(strings.TrimSpace(line), "UNLOOP_SEAL_KEY="); ok {
+			return key
+		}
+	}
+	t.Fatalf("%s has no key of seals", region)
+	return ""
+}
+
+// status returns what unloop status says to a region's monitor.
+func status(t *testing.T, dir, bin, region string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", fmt.Sprintf("set -a; . %s/monitor.env; exec %s/unloop status", region, bin))
+	cmd.Dir = dir
+	out, _ := cmd.CombinedOutput() // its exit code says that no gateway runs
+	return string(out)
+}
+
 // sealKey runs the documented command for the public key of seals.
 func sealKey(t *testing.T, dir string) string {
 	t.Helper()
