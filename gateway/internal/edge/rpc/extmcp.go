@@ -91,11 +91,11 @@ func (h *Handler) checkResponse(ctx context.Context, q *connect.Request[extmcppb
 	ask := func(about client.ToolCall) (*client.ToolDecision, *client.Error) {
 		return h.ask(ctx, q.Header(), http.Header{}, m, about)
 	}
-	if _, fault := ask(*call); fault != nil {
-		return connect.NewResponse(pass), nil
+	stands, fault := ask(*call)
+	if fault == nil { // what stands against the session may have been found when the call was made
+		stands, fault = ask(client.ToolCall{Explain: true})
 	}
-	// What stands against the session now may have been found when the call was made.
-	if stands, fault := ask(client.ToolCall{Explain: true}); fault == nil && stands.Message != "" && len(call.Result) < maxResult {
+	if fault == nil && stands.Message != "" && len(call.Result) < maxResult {
 		if hinted := withHint(call.Result, content, stands.Message); hinted != nil {
 			pass.Result = &extmcppb.McpResponseResult_Mutated{Mutated: hinted}
 		}
