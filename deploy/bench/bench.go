@@ -43,6 +43,7 @@ type part struct {
 var parts = []part{
 	{"sessions-proxy", "real sessions of agents through the gateway, against a bare proxy", (*bench).sessions},
 	{"sessions-streamed", "the same with streamed answers, whose chunks come at once and 8 ms apart", (*bench).streamed},
+	{"sessions-long", "sessions whose requests have 1 MB and grow by a round each", (*bench).long},
 	{"sessions-apart", "the same, in one process against four, and the processor time of each of the four", (*bench).apart},
 	{"cluster", "the processor time of NATS servers and services as processes, with one replica and with three, at given rates", (*bench).cluster},
 	{"stream", "streamed answers through the gateway, against a bare proxy, and the memory of open streams", (*bench).stream},
@@ -50,7 +51,6 @@ var parts = []part{
 	{"detectors", "the check path with one, two and four detectors", (*bench).detectors},
 	{"partitions", "writes to a cluster of three NATS servers, with one, two and four partitions and one and three replicas", (*bench).partitions},
 	{"blocked", "requests of blocked loops, against a bare handler", (*bench).blocked},
-	{"scan", "the processor time of unloop scan over sessions of agents", (*bench).scans},
 	{"beside", "questions of other gateways, against what says yes to everything", (*bench).beside},
 }
 
@@ -113,8 +113,8 @@ func (b *bench) parse(args []string) ([]part, error) {
 	flags.Func("streams", "streams that are open at once (default 1,20,200,1000)", numbers(&b.streams))
 	flags.Func("chunks", "chunks of the streamed answers of sessions (default 20,150,1000)", numbers(&b.chunks))
 	flags.DurationVar(&b.pause, "pause", 20*time.Millisecond, "time between two chunks of a stream; 0 for all at once")
-	flags.StringVar(&b.binary, "unloop", "", "binary of unloop to measure instead of this code, in parts sessions, stream, scan and blocked")
-	flags.StringVar(&b.against, "against", "", "binary of unloop to measure beside it, in parts sessions, stream, scan and blocked")
+	flags.StringVar(&b.binary, "unloop", "", "binary of unloop to measure instead of this code, in parts sessions, stream and blocked")
+	flags.StringVar(&b.against, "against", "", "binary of unloop to measure beside it, in parts sessions, stream and blocked")
 	flags.BoolVar(&b.markdown, "markdown", false, "print tables as Markdown")
 	flags.Usage = func() {
 		fmt.Fprintln(flags.Output(), "bench [flags] [part…]")

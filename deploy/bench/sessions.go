@@ -70,6 +70,8 @@ policies:
 type stage struct {
 	*bench
 	sessions []traffic.Session
+	// calls is the number of requests of a sample.
+	calls int
 	// chunks is the number of chunks in which each answer is streamed, gap the time between
 	// two; 0 for answers in one piece.
 	chunks     int
@@ -81,10 +83,10 @@ type stage struct {
 }
 
 // newStage starts the upstream and a bare proxy.
-func (b *bench) newStage(ctx context.Context) (*stage, error) {
-	s := &stage{bench: b, written: []string{"bytes (writes) to JetStream per request", "–"}}
+func (b *bench) newStage(ctx context.Context, sessions func() ([]traffic.Session, error)) (*stage, error) {
+	s := &stage{bench: b, calls: b.calls, written: []string{"bytes (writes) to JetStream per request", "–"}}
 	var err error
-	if s.sessions, err = b.replayed(); err != nil {
+	if s.sessions, err = sessions(); err != nil {
 		return nil, err
 	}
 	upstream, err := startRole(ctx, &b.group, originRole)
@@ -125,10 +127,29 @@ func (s *stage) compare(ctx context.Context, figures []measure.Figure, title str
 
 // sessions compares sessions of agents through Unloop with the same through a bare proxy.
 func (b *bench) sessions(ctx context.Context) error {
-	s, err := b.newStage(ctx)
+	s, err := b.newStage(ctx, b.replayed)
 	if err != nil {
 		return err
 	}
+	return s.compareUnloop(ctx)
+}
+
+// longSessions is the number of long sessions.
+const longSessions = 3
+
+// long is sessions for those whose histories are long.
+func (b *bench) long(ctx context.Context) error {
+	s, err := b.newStage(ctx, func() ([]traffic.Session, error) { return traffic.Long(longSessions, 1) })
+	if err != nil {
+		return err
+	}
+	s.calls = max(1, b.calls/20)
+	return s.compareUnloop(ctx)
+}
+
+// compareUnloop compares Unloop with a bare proxy.
+func (s *stage) compareUnloop(ctx context.Context) error {
+	b := s.bench
 	for _, rival := range b.rivals() {
 		for _, kind := range []struct{ name, policies string }{{nameExact, exactPolicies}, {nameUnloop, ""}} {
 			in, err := b.startUp(ctx, &b.group, unloop{binary: rival.binary, policies: kind.policies}, s.upstream)
@@ -148,7 +169,7 @@ const chunkGap = 8 * time.Millisecond
 
 // streamed compares sessions whose answers are streamed, at once and slowly.
 func (b *bench) streamed(ctx context.Context) error {
-	s, err := b.newStage(ctx)
+	s, err := b.newStage(ctx, b.replayed)
 	if err != nil {
 		return err
 	}
@@ -181,7 +202,7 @@ func (b *bench) streamed(ctx context.Context) error {
 // apart compares the default policy in one process with the same in four: gateway, NATS
 // server, detector and embedding worker.
 func (b *bench) apart(ctx context.Context) error {
-	s, err := b.newStage(ctx)
+	s, err := b.newStage(ctx, b.replayed)
 	if err != nil {
 		return err
 	}

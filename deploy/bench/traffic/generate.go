@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -30,16 +31,65 @@ func Generate(n int, seed uint64) ([]Session, error) {
 	return out, nil
 }
 
+// Figures of long sessions.
+const (
+	longFrom  = 1_000_000 // bytes of the first request
+	longTurns = 30
+)
+
+// Long returns sessions of agents that have worked for long: their requests begin at 1 MB and
+// grow by a round each. The same seed gives the same sessions.
+func Long(n int, seed uint64) ([]Session, error) {
+	out := make([]Session, 0, n)
+	for i := range n {
+		draw := rand.New(rand.NewPCG(seed, uint64(i)))
+		messages, size := beginning(draw), 0
+		for round := 0; len(messages) < 2*longTurns || size < longFrom; round++ {
+			next := roundOf(draw, round, leastResult+int(min(draw.ExpFloat64()*(meanResult-leastResult), mostResult)))
+			next[1].Content = inLines(next[1].Content)
+			size += len(next[1].Content) + 400
+			messages = append(messages, next...)
+		}
+		s, err := newSession("gpt-5", messages, len(messages)-2*longTurns, 2*longFrom)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// inLines breaks the text of a result after every few words, as programs and files do.
+func inLines(text json.RawMessage) json.RawMessage {
+	var out []byte
+	for i, word := range bytes.Split(text, []byte(" ")) {
+		switch {
+		case i == 0:
+		case i%9 == 0:
+			out = append(out, `\n`...)
+		default:
+			out = append(out, ' ')
+		}
+		out = append(out, word...)
+	}
+	return out
+}
+
 func generate(draw *rand.Rand, turns int) (Session, error) {
 	size := leastResult + min(draw.ExpFloat64()*(meanResult-leastResult), mostResult)
-	messages := []message{
-		{Role: "system", Content: raw("You are an agent that works with tools. " + Words(rand.New(rand.NewPCG(0, 0)), instructions))},
-		{Role: "user", Content: raw(Words(draw, 200))},
-	}
+	messages := beginning(draw)
 	for round := range turns - 1 {
 		messages = append(messages, roundOf(draw, round, int(size*(0.5+draw.Float64())))...)
 	}
-	return newSession("gpt-5", append(messages, message{Role: "assistant", Content: raw("Done.")}))
+	return newSession("gpt-5", append(messages, message{Role: "assistant", Content: raw("Done.")}), 0, maxBody)
+}
+
+// beginning returns the instructions of all generated sessions and a task.
+func beginning(draw *rand.Rand) []message {
+	return []message{
+		{Role: "system", Content: raw("You are an agent that works with tools. " + Words(rand.New(rand.NewPCG(0, 0)), instructions))},
+		{Role: "user", Content: raw(Words(draw, 200))},
+	}
 }
 
 // roundOf returns a call of a tool and its result of about the given size.

@@ -106,7 +106,7 @@ func readOne(out []Session, where string, data []byte) ([]Session, error) {
 	if r.Label == "stuck" {
 		return out, nil
 	}
-	s, err := newSession(cmp.Or(r.Model, "gpt-5"), r.Messages)
+	s, err := newSession(cmp.Or(r.Model, "gpt-5"), r.Messages, 0, maxBody)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", where, err)
 	}

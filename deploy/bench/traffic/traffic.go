@@ -64,22 +64,22 @@ func newTurn(model string, messages []message, tools []tool) (Turn, error) {
 }
 
 // newSession returns the session whose requests are the messages before each message of
-// the assistant. It ends before the first request over maxBody.
-func newSession(model string, messages []message) (Session, error) {
+// the assistant, from a message on. It ends before the first request of more than limit bytes.
+func newSession(model string, messages []message, from, limit int) (Session, error) {
 	tools := toolsOf(messages)
 	for i := range messages {
 		messages[i].addMark()
 	}
 	var s Session
 	for i := range messages {
-		if messages[i].Role != "assistant" || i == 0 {
+		if messages[i].Role != "assistant" || i == 0 || i < from {
 			continue
 		}
 		turn, err := newTurn(model, messages[:i], tools)
 		if err != nil {
 			return Session{}, err
 		}
-		if turn.Size() > maxBody {
+		if turn.Size() > limit {
 			break
 		}
 		s.Turns = append(s.Turns, turn)
