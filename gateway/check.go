@@ -47,7 +47,7 @@ type exchange struct {
 // about it unless an operator stopped or exempted it.
 func (g *Gateway) check(r *http.Request, req *request.Request, who auth.Principal, rules *policystore.Rules) *exchange {
 	e := &exchange{http: r, rules: rules, from: request.Subject{Client: who}}
-	req, slot, err := g.open(r, req, rules)
+	req, slot, err := g.open(r, req, rules, who)
 	give := sync.OnceFunc(slot.Give)
 	defer give()
 	if err != nil {
@@ -85,14 +85,14 @@ func (g *Gateway) askInSlot(e *exchange, give func()) ask.Answer {
 
 // open parses a request in its slot, and returns the slot. A request that waits for memory
 // to be decoded in waits without its slot.
-func (g *Gateway) open(r *http.Request, req *request.Request, rules *policystore.Rules) (*request.Request, *limiter.Slot, error) {
-	upload := intake.Held(r)
+func (g *Gateway) open(r *http.Request, req *request.Request, rules *policystore.Rules, who auth.Principal) (*request.Request, *limiter.Slot, error) {
+	upload, caller := intake.Held(r), g.stages.Caller(r, req, rules, who)
 	for {
 		slot, err := g.limiter.Take(r.Context(), req.Caller, large(req))
 		if err != nil || req.Run != nil {
 			return req, &slot, err
 		}
-		read, err := g.stages.Parse(r.Context(), req, rules, upload.Try)
+		read, err := g.stages.Parse(r.Context(), req, rules, caller, upload.Try)
 		if err == nil {
 			return read, &slot, nil
 		}

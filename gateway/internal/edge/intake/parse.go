@@ -8,6 +8,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/wire/encoding"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
+	"github.com/unloop/unloop/gateway/internal/wire/size"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
@@ -42,6 +43,9 @@ func Parse(req *request.Request, limit int64, opts provider.Options, take func(n
 	}
 	read := *req
 	read.Body = req.Body.Decoded(text)
+	if prompt != nil && prompt.Size != (size.Size{}) {
+		read.Body = read.Body.Sized(prompt.Size)
+	}
 	if read.Prompt = prompt; err != nil {
 		read.Prompt, read.Uninspected = nil, request.UninspectedInvalid
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/gateway/internal/rules/policystore"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
+	"github.com/unloop/unloop/gateway/internal/wire/size"
 	"github.com/unloop/unloop/gateway/internal/wire/transcript"
 	"github.com/unloop/unloop/gateway/internal/wire/usage"
 	"github.com/unloop/unloop/schemas/fingerprint"
@@ -18,7 +19,7 @@ import (
 // the new messages. The zero value is an empty conversation.
 type Conversation struct {
 	transcript *transcript.Transcript
-	list       usage.Size   // of all messages, with the commas between them
+	list       size.Size    // of all messages, with the commas between them
 	bounds     usage.Bounds // without the messages
 	digest     fingerprint.Digest
 	lost       string // why a request of it could not be read
@@ -48,13 +49,13 @@ func (c *Conversation) next(ctx context.Context, req *request.Request, part Part
 	if req.Prompt == nil {
 		return req
 	}
-	added := usage.SizeOf(req.Body.Inspected())
+	added := size.Of(req.Body.Inspected())
 	added.Text += part.Added - len(req.Body.Inspected()) // without what is around the messages
 	if c.transcript == nil {
 		c.bounds, c.list = req.Body.Bounds(), added
 		c.bounds.Prompt -= tokens(added, brackets)
 	} else {
-		c.list = usage.Size{Text: c.list.Text + len(",") + added.Text, Media: c.list.Media + added.Media}
+		c.list = size.Size{Text: c.list.Text + len(",") + added.Text, Media: c.list.Media + added.Media}
 	}
 	c.transcript = req.Prompt.Transcript
 	bounds := c.bounds
@@ -69,7 +70,7 @@ func (c *Conversation) next(ctx context.Context, req *request.Request, part Part
 }
 
 // tokens returns an estimate of the tokens of messages with what is around them.
-func tokens(list usage.Size, frame int) int {
+func tokens(list size.Size, frame int) int {
 	list.Text += frame
 	return list.Tokens()
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/unloop/unloop/gateway/internal/decide/evidence"
@@ -20,6 +21,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/gateway/internal/rules/descriptor"
 	"github.com/unloop/unloop/gateway/internal/rules/policystore"
+	"github.com/unloop/unloop/gateway/internal/wire/past"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
@@ -48,9 +50,17 @@ func (s *Stages) Read(r *http.Request, req *request.Request) (err error) {
 }
 
 // Parse returns a request with the prompt in its body, which may be incomplete if the
-// context ended. take reserves memory for copies of the body; Parse returns its error.
-func (s *Stages) Parse(ctx context.Context, req *request.Request, rules *policystore.Rules, take func(n int) error) (*request.Request, error) {
-	return intake.Parse(req, s.MaxInspectBytes, options(ctx, req, rules), take)
+// context ended. It reads on where an earlier request of the caller ended. take reserves memory for
+// copies of the body; Parse returns its error.
+func (s *Stages) Parse(ctx context.Context, req *request.Request, rules *policystore.Rules, caller past.Caller, take func(n int) error) (*request.Request, error) {
+	o := options(ctx, req, rules)
+	o.Past = caller
+	return intake.Parse(req, s.MaxInspectBytes, o, take)
+}
+
+// Caller tells the sender of a request and how it is read from others.
+func (s *Stages) Caller(r *http.Request, req *request.Request, rules *policystore.Rules, client auth.Principal) past.Caller {
+	return rules.Past.Of(s.Gate.CallerKey(r, req, client), client.ID, client.Tenant, strconv.FormatUint(uint64(req.Caller), 16), req.Provider.Name(), req.Path)
 }
 
 // ParseNext is Parse for a body with only the messages that a request adds to a

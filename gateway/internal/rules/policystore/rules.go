@@ -8,6 +8,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/gateway/internal/rules/descriptor"
 	"github.com/unloop/unloop/gateway/internal/text/recognize"
+	"github.com/unloop/unloop/gateway/internal/wire/past"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/schemas/policy"
 )
@@ -29,6 +30,8 @@ type Rules struct {
 	// read is what the policies need of a prompt. Its cache has the digests of long
 	// texts that were read before: a history comes again with each request.
 	read provider.Options
+	// Past has what was read of the requests of each caller.
+	Past *past.Book
 }
 
 // Options returns what the policies need of a prompt that was sent to path.
@@ -45,7 +48,7 @@ func newRules(b *policy.Bundle, keys *http.Client) (*Rules, error) {
 	}
 	r := &Rules{
 		Set: set, Descriptors: descriptor.New(b.JWT, b.TrustedProxies, os.Getenv, keys), Headers: set.Headers(),
-		Reading: map[string]provider.Rules{}, read: provider.Options{Cache: provider.NewCache()},
+		Reading: map[string]provider.Rules{}, read: provider.Options{Cache: provider.NewCache()}, Past: past.NewBook(past.DefaultBounds()),
 	}
 	for _, p := range set.Policies() {
 		if p.Prompt != nil {

@@ -129,11 +129,21 @@ func (w *Walker) Object(member func(name []byte) error) error {
 
 // Array calls element for each element of the next value, which must be an array. An
 // element that the callback does not consume is skipped; a nil callback skips all.
-func (w *Walker) Array(element func() error) error {
+func (w *Walker) Array(element func() error) error { return w.ArrayBehind(0, element) }
+
+// ArrayBehind is Array for the elements behind an offset, which is that of the byte behind an
+// element; 0 for all elements. What stands before is not read.
+func (w *Walker) ArrayBehind(offset int, element func() error) error {
 	if err := w.open('['); err != nil {
 		return err
 	}
-	if w.space(); w.next(']') {
+	switch w.space(); {
+	case offset > 0:
+		w.pos = offset
+		if more, err := w.another(); !more {
+			return err
+		}
+	case w.next(']'):
 		return w.close()
 	}
 	for {
@@ -148,15 +158,31 @@ func (w *Walker) Array(element func() error) error {
 		if err != nil {
 			return err
 		}
-		w.space()
-		switch {
-		case w.next(']'):
-			return w.close()
-		case !w.next(','):
-			return w.fault(ErrSyntax)
+		if more, err := w.another(); !more {
+			return err
 		}
-		w.space()
 	}
+}
+
+// another consumes what is between two elements of an array, or its end. It reports whether there
+// is another element.
+func (w *Walker) another() (more bool, err error) {
+	w.space()
+	switch {
+	case w.next(']'):
+		return false, w.close()
+	case !w.next(','):
+		return false, w.fault(ErrSyntax)
+	}
+	w.space()
+	return true, nil
+}
+
+// Last reports whether the element of an array that was consumed is the last one.
+func (w *Walker) Last() bool {
+	ahead := Walker{text: w.text, pos: w.pos}
+	ahead.space()
+	return ahead.next(']')
 }
 
 // Members is Object for a value that may have another type: it then skips the value.

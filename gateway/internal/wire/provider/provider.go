@@ -11,8 +11,10 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/unloop/unloop/gateway/internal/wire/past"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/tree"
 	"github.com/unloop/unloop/gateway/internal/wire/repair"
+	"github.com/unloop/unloop/gateway/internal/wire/size"
 	"github.com/unloop/unloop/gateway/internal/wire/transcript"
 	"github.com/unloop/unloop/gateway/internal/wire/transcript/message"
 	"github.com/unloop/unloop/gateway/internal/wire/transcript/rounds"
@@ -74,6 +76,9 @@ type Options struct {
 	Continue *transcript.Transcript
 	// Cache remembers long texts that were read before; nil for none.
 	Cache *message.Cache
+	// Past is the caller whose earlier requests may begin alike. It must tell apart requests with
+	// other options. The zero Caller remembers nothing.
+	Past past.Caller
 	// Stop reports whether nobody needs the prompt any more, which then may be
 	// incomplete; nil for never.
 	Stop func() bool
@@ -133,6 +138,8 @@ type Prompt struct {
 	Messages int
 	// Transcript is the conversation. It is valid as long as the body is unchanged.
 	Transcript *transcript.Transcript
+	// Size is the size of the body, if it is known; zero if it is not.
+	Size size.Size
 }
 
 // NoTranscript returns a transcript that keeps nothing, for a walk that only locates.
@@ -147,8 +154,11 @@ func NewTranscript(o Options) *transcript.Transcript {
 	return transcript.New(transcript.Options{Tail: o.Tail, Items: o.Items, Exchanges: o.Exchanges, Cache: o.Cache, Stop: o.Stop})
 }
 
-// Finish completes the prompt with the transcript of its messages.
-func (p *Prompt) Finish(t *transcript.Transcript) *Prompt {
+// Finish completes the prompt with the transcript of its messages, which were read so.
+func (p *Prompt) Finish(t *transcript.Transcript, read *past.Reading) *Prompt {
+	if read != nil {
+		p.Size = read.Close()
+	}
 	p.Transcript, p.Messages, p.Tail = t, t.Messages(), t.Tail()
 	if !p.Delta {
 		p.Opening = t.Opening()

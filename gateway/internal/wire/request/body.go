@@ -10,6 +10,7 @@ import (
 	"math"
 	"net/http"
 
+	"github.com/unloop/unloop/gateway/internal/wire/size"
 	"github.com/unloop/unloop/gateway/internal/wire/usage"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
@@ -41,8 +42,8 @@ type Body struct {
 
 // Continuing returns a body that has only the end of a request, of which the estimate of all
 // tokens, the bounds and the digest are known.
-func (b *Body) Continuing(tokens int, bounds usage.Bounds, digest fingerprint.Digest) *Body {
-	out, n := *b, uint32(min(tokens, math.MaxUint32))
+func (b *Body) Continuing(estimate int, bounds usage.Bounds, digest fingerprint.Digest) *Body {
+	out, n := *b, uint32(min(estimate, math.MaxUint32))
 	out.tokens, out.bounds, out.Canon = &n, &bounds, &digest
 	return &out
 }
@@ -79,6 +80,15 @@ func (b *Body) Decoded(text []byte) *Body {
 	return &out
 }
 
+// Sized returns the body, of which the size is known.
+func (b *Body) Sized(s size.Size) *Body {
+	out, n := *b, tokens(s)
+	out.tokens = &n
+	return &out
+}
+
+func tokens(s size.Size) uint32 { return uint32(min(s.Tokens(), math.MaxUint32)) }
+
 // With returns the body with other bytes, which the client did not send.
 func (b *Body) With(changed []byte) *Body {
 	out := *b
@@ -106,7 +116,7 @@ func (b *Body) Inspected() []byte {
 // PromptTokens returns an estimate of how many tokens the body has.
 func (b *Body) PromptTokens() uint32 {
 	if b.tokens == nil {
-		n := uint32(min(usage.PromptTokens(b.Inspected()), math.MaxUint32))
+		n := tokens(size.Of(b.Inspected()))
 		b.tokens = &n
 	}
 	return *b.tokens

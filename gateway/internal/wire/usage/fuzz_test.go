@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/unloop/unloop/gateway/internal/wire/answerscan"
+	"github.com/unloop/unloop/gateway/internal/wire/size"
 )
 
 // FuzzWatch has whatever an upstream may answer pass: every byte passes as it came,
@@ -30,7 +31,7 @@ func FuzzWatch(f *testing.F) {
 				}
 			}
 		}
-		if PromptTokens(body) < 0 {
+		if size.Of(body).Tokens() < 0 {
 			t.Error("a prompt of less than no tokens")
 		}
 		_ = BoundsOf(body)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/unloop/unloop/gateway/internal/text/jsonwalk"
+	"github.com/unloop/unloop/gateway/internal/wire/size"
 )
 
 // Usage is the tokens that an answer cost.
@@ -106,7 +107,7 @@ func BoundsOf(body []byte) Bounds {
 				return number(w, &b.Answers)
 			case counts&prompt != 0:
 				raw, err := w.Raw()
-				b.Prompt += PromptTokens(raw)
+				b.Prompt += size.Of(raw).Tokens()
 				return err
 			}
 			return nil

@@ -58,6 +58,7 @@ func (Messages) Name() string { return "anthropic-messages" }
 // Parse reads a request for a message.
 func (Messages) Parse(body []byte, opts provider.Options) (*provider.Prompt, error) {
 	p := reader{body: body, t: provider.NewTranscript(opts), prompt: &provider.Prompt{}}
+	p.Past, p.State = opts.Past.Open(body), p.t.Code
 	if err := p.read(); err != nil {
 		return nil, fmt.Errorf("read Messages body: %w", err)
 	}
@@ -67,7 +68,7 @@ func (Messages) Parse(body []byte, opts provider.Options) (*provider.Prompt, err
 	if p.prompt.Model == "" {
 		p.prompt.Model = fromPath(opts.Path)
 	}
-	return p.prompt.Finish(p.t), nil
+	return p.prompt.Finish(p.t, p.Past), nil
 }
 
 // locate returns the located form of a body.

@@ -70,6 +70,7 @@ func (Converse) Name() string { return "bedrock-converse" }
 // Parse reads a request of Converse or ConverseStream.
 func (Converse) Parse(body []byte, opts provider.Options) (*provider.Prompt, error) {
 	p := reader{body: body, t: provider.NewTranscript(opts), prompt: &provider.Prompt{}}
+	p.Past, p.State = opts.Past.Open(body), p.t.Code
 	if err := p.read(); err != nil {
 		return nil, fmt.Errorf("read Converse body: %w", err)
 	}
@@ -77,7 +78,7 @@ func (Converse) Parse(body []byte, opts provider.Options) (*provider.Prompt, err
 		return nil, nil
 	}
 	p.prompt.Model, p.prompt.Stream = fromPath(opts.Path)
-	return p.prompt.Finish(p.t), nil
+	return p.prompt.Finish(p.t, p.Past), nil
 }
 
 func locate(body []byte) (*tree.Tree, error) {

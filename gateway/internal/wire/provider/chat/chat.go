@@ -22,6 +22,7 @@ func (Chat) Name() string { return "openai-chat" }
 // Parse reads a Chat Completions request.
 func (Chat) Parse(body []byte, opts provider.Options) (*provider.Prompt, error) {
 	p := reader{Reader: openai.Reader{Body: body, T: provider.NewTranscript(opts)}, prompt: &provider.Prompt{}}
+	p.Past, p.State = opts.Past.Open(body), p.T.Code
 	if err := p.read(); err != nil {
 		return nil, fmt.Errorf("read Chat Completions body: %w", err)
 	}
@@ -32,7 +33,7 @@ func (Chat) Parse(body []byte, opts provider.Options) (*provider.Prompt, error) 
 	if p.prompt.Model == "" {
 		p.prompt.Model = deployment(opts.Path)
 	}
-	return p.prompt.Finish(p.T), nil
+	return p.prompt.Finish(p.T, p.Past), nil
 }
 
 // deployment returns the model that an Azure path names.

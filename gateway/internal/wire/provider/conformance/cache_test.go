@@ -20,7 +20,7 @@ func digests(p *provider.Prompt) []any {
 	}
 }
 
-func TestWhatWasReadBeforeIsReadTheSame(t *testing.T) {
+func TestTextsThatWereReadBeforeAreReadTheSame(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a long text that is worth remembering, ", 20)
 	failing := func(failed bool) Conversation {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/unloop/unloop/gateway/internal/text/jsonwalk"
@@ -79,6 +80,23 @@ func fuzzOne(t failer, p provider.Provider, body []byte) {
 		}
 		if again, err := p.Parse(hinted, o); err != nil || again == nil {
 			t.Fatalf("%s can't read the body with a hint: %v\n%s", p.Name(), err, hinted)
+		}
+	}
+}
+
+func TestBrokenStringsAreErrors(t *testing.T) {
+	t.Parallel()
+	c := Fixing()
+	c.System, c.Turns[0].Human, c.Turns[1].Said = "One\nline", "\"Fix\"\n\\it\t", "\\\n\\"
+	for _, p := range all {
+		for _, body := range [][]byte{Formats[p.Name()](c), []byte(`{"input":"\"a\n\\b","contents":"\"a\n\\b","prompt":"\"a\n\\b"}`)} {
+			for i := range body {
+				broken := slices.Clone(body)
+				broken[i] = 0
+				if prompt, err := p.Parse(broken, provider.Options{Tail: 3, Items: 9, Exchanges: 3}); err == nil {
+					t.Errorf("%s: %q is read: %v", p.Name(), broken, prompt)
+				}
+			}
 		}
 	}
 }

@@ -17,7 +17,7 @@ func trajectories(t *testing.T) map[string]Conversation {
 	t.Helper()
 	dir := os.Getenv("UNLOOP_TEST_TRAJECTORIES")
 	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "..", "..", "shared", "trajectories")
+		dir = filepath.Join("..", "..", "..", "..", "..", "..", "shared", "trajectories")
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil || len(files) == 0 {
@@ -30,12 +30,18 @@ func trajectories(t *testing.T) map[string]Conversation {
 	return out
 }
 
-func recorded(t *testing.T, file string) (c Conversation) {
+func recorded(t *testing.T, file string) Conversation {
 	t.Helper()
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return conversationOf(t, file, data)
+}
+
+// conversationOf returns the conversation of an object with OpenAI messages.
+func conversationOf(t *testing.T, file string, data []byte) (c Conversation) {
+	t.Helper()
 	var session struct {
 		Messages []struct {
 			Role      string `json:"role"`
@@ -68,7 +74,9 @@ func recorded(t *testing.T, file string) (c Conversation) {
 		default:
 			turn.Said = m.Content
 			for _, call := range m.ToolCalls {
-				tools[call.ID] = call.Function.Name
+				if tools[call.ID] = call.Function.Name; !json.Valid([]byte(call.Function.Arguments)) {
+					call.Function.Arguments = string(marshal(call.Function.Arguments))
+				}
 				turn.Calls = append(turn.Calls, Call{ID: call.ID, Tool: call.Function.Name, Args: call.Function.Arguments})
 			}
 		}

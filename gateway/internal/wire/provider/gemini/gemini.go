@@ -80,6 +80,7 @@ func (Generate) Name() string { return "gemini" }
 // Parse reads a request for content.
 func (Generate) Parse(body []byte, opts provider.Options) (*provider.Prompt, error) {
 	p := reader{body: body, t: provider.NewTranscript(opts), prompt: &provider.Prompt{}}
+	p.Past, p.State = opts.Past.Open(body), p.t.Code
 	if err := p.read(); err != nil {
 		return nil, fmt.Errorf("read generateContent body: %w", err)
 	}
@@ -87,7 +88,7 @@ func (Generate) Parse(body []byte, opts provider.Options) (*provider.Prompt, err
 		return nil, nil
 	}
 	p.prompt.Model, p.prompt.Stream = fromPath(opts.Path)
-	return p.prompt.Finish(p.t), nil
+	return p.prompt.Finish(p.t, p.Past), nil
 }
 
 // fromPath reads …/models/NAME:METHOD.

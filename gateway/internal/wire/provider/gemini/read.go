@@ -188,6 +188,9 @@ func (p *reader) tools(w *jsonwalk.Walker) error {
 func (p *reader) content(w *jsonwalk.Walker) error {
 	from, kind := w.Offset(), w.Kind()
 	role, parts, err := p.message(w)
+	if err != nil {
+		return err
+	}
 	speaker := message.User
 	if string(role) == "model" {
 		speaker = message.Assistant
@@ -196,7 +199,7 @@ func (p *reader) content(w *jsonwalk.Walker) error {
 	if p.at != nil {
 		p.at.end(tree.Message{Place: splice.Place{From: from, To: w.Offset()}, Content: parts, Speaker: speaker, Role: repairRole(kind, role)})
 	}
-	return err
+	return nil
 }
 
 // repairRole returns the role that repair gives a content. It leaves strings alone.

@@ -38,13 +38,14 @@ func (Prompts) Name() string { return "ollama" }
 // are streams unless the request says otherwise.
 func (Prompts) Parse(body []byte, opts provider.Options) (*provider.Prompt, error) {
 	p := reader{Reader: openai.Reader{Body: body, T: provider.NewTranscript(opts)}, prompt: &provider.Prompt{Stream: true}}
+	p.Past, p.State = opts.Past.Open(body), p.state
 	if err := p.read(); err != nil {
 		return nil, fmt.Errorf("read Ollama body: %w", err)
 	}
 	if p.T.Messages() == 0 {
 		return nil, nil
 	}
-	return p.prompt.Finish(p.T), nil
+	return p.prompt.Finish(p.T, p.Past), nil
 }
 
 // located is the located form of a body.

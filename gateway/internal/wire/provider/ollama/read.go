@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/unloop/unloop/gateway/internal/text/jsonwalk"
+	"github.com/unloop/unloop/gateway/internal/text/offsets"
 	"github.com/unloop/unloop/gateway/internal/text/splice"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/openai"
@@ -28,6 +29,14 @@ type reader struct {
 	next   int
 	// calls are the tools that the open message calls.
 	calls [][]byte
+}
+
+// state codes what is known between two messages.
+func (p *reader) state(c *offsets.Coder) {
+	p.T.Code(c)
+	offsets.List(c, &p.called, c.Bytes)
+	c.Int(&p.next)
+	offsets.List(c, &p.calls, c.Bytes)
 }
 
 func (p *reader) read() error {

@@ -2,6 +2,7 @@ package responses
 
 import (
 	"github.com/unloop/unloop/gateway/internal/text/jsonwalk"
+	"github.com/unloop/unloop/gateway/internal/text/offsets"
 	"github.com/unloop/unloop/gateway/internal/text/splice"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/openai"
@@ -33,6 +34,17 @@ type located struct {
 	// kept says that the provider keeps the history, partial that items stand for
 	// others, and begun that there was an item.
 	kept, partial, begun bool
+}
+
+// state codes what is known between two items. Of a request that refers to others, the calls that
+// these are may be known to the next one.
+func (p *reader) state(c *offsets.Coder) {
+	if p.refers || p.known != nil {
+		c.Fail()
+	}
+	p.T.Code(c)
+	c.Flags(&p.inline)
+	c.Bytes(&p.called)
 }
 
 func (p *reader) read() error {
@@ -149,7 +161,9 @@ func (p *reader) input(w *jsonwalk.Walker) (err error) {
 	var place splice.Place
 	switch w.Kind() {
 	case '"':
-		place, err = splice.Around(w, func() error { return p.Content(w) })
+		if place, err = splice.Around(w, func() error { return p.Content(w) }); err != nil {
+			return err
+		}
 		p.T.End(message.User)
 	case '[':
 		err = p.ReadList(w, func() error { return p.item(w) })

@@ -23,6 +23,7 @@ func (Responses) Name() string { return "openai-responses" }
 // Parse reads a request for a response.
 func (Responses) Parse(body []byte, opts provider.Options) (*provider.Prompt, error) {
 	p := reader{Reader: openai.Reader{Body: body, T: provider.NewTranscript(opts)}, prompt: &provider.Prompt{}, known: opts.Known, store: true}
+	p.Past, p.State = opts.Past.Open(body), p.state
 	if err := p.read(); err != nil {
 		return nil, fmt.Errorf("read Responses body: %w", err)
 	}
@@ -32,7 +33,7 @@ func (Responses) Parse(body []byte, opts provider.Options) (*provider.Prompt, er
 	p.prompt.User = p.who.User()
 	p.prompt.Session = cmp.Or(p.prompt.Session, p.who.Session)
 	p.prompt.Referable = p.store && !p.prompt.Delta && (!p.inline || p.refers)
-	return p.prompt.Finish(p.T), nil
+	return p.prompt.Finish(p.T, p.Past), nil
 }
 
 // Called reads an item of an answer's output in the way in which it is read in a

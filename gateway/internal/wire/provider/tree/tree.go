@@ -9,7 +9,9 @@ package tree
 
 import (
 	"github.com/unloop/unloop/gateway/internal/text/jsonwalk"
+	"github.com/unloop/unloop/gateway/internal/text/offsets"
 	"github.com/unloop/unloop/gateway/internal/text/splice"
+	"github.com/unloop/unloop/gateway/internal/wire/past"
 	"github.com/unloop/unloop/gateway/internal/wire/repair"
 	"github.com/unloop/unloop/gateway/internal/wire/transcript/message"
 )
@@ -17,7 +19,13 @@ import (
 // Places are those that every walk over a request finds; a place of what the request
 // does not have is zero. Object is the place of the whole request, System that of the
 // instructions beside the messages, and List that of the list of messages.
-type Places struct{ Object, System, List splice.Place }
+type Places struct {
+	Object, System, List splice.Place
+	// Past is what is known of the list, and State codes what the reader knows behind one of its
+	// messages.
+	Past  *past.Reading
+	State func(*offsets.Coder)
+}
 
 // Read reads a body with a function that consumes its object.
 func (p *Places) Read(body []byte, object func(*jsonwalk.Walker) error) error {
@@ -30,9 +38,23 @@ func (p *Places) Read(body []byte, object func(*jsonwalk.Walker) error) error {
 // ReadList reads the list of messages. A value of another type is skipped.
 func (p *Places) ReadList(w *jsonwalk.Walker, message func() error) (err error) {
 	if w.Kind() == '[' {
-		p.List, err = splice.Around(w, func() error { return w.Array(message) })
+		p.List, err = splice.Around(w, func() error { return p.readMessages(w, message) })
 	}
 	return err
+}
+
+// readMessages reads the messages that were not read before.
+func (p *Places) readMessages(w *jsonwalk.Walker, message func() error) error {
+	if p.Past == nil {
+		return w.Array(message)
+	}
+	return w.ArrayBehind(p.Past.Resume(w.Offset(), p.State), func() error {
+		err := message()
+		if err == nil {
+			p.Past.Mark(w.Offset(), w.Last(), p.State)
+		}
+		return err
+	})
 }
 
 // Tree is a located request.

@@ -95,12 +95,12 @@ func NewCache() *Cache {
 	}
 }
 
-// key returns the key of parts that are read in one of several ways; false for parts that
-// do not have all that is read.
-func (c *Cache) key(way uint64, parts []Part) (k CacheKey, ok bool) {
+// Sums identifies parts, in whatever way they are read; false for parts that do not have all that
+// is read.
+func (c *Cache) Sums(parts []Part) (k CacheKey, ok bool) {
 	var room [512]byte
 	for n, seed := range c.seeds {
-		sums := binary.LittleEndian.AppendUint64(room[:0], way)
+		sums := room[:0]
 		for i := range parts {
 			p := &parts[i]
 			if p.Known != nil {
@@ -113,6 +113,17 @@ func (c *Cache) key(way uint64, parts []Part) (k CacheKey, ok bool) {
 		k[n] = maphash.Bytes(seed, sums)
 	}
 	return k, true
+}
+
+// key returns the key of parts that are read in one of several ways, given their sums.
+func (c *Cache) key(way uint64, sums CacheKey) (k CacheKey) {
+	var both [16]byte
+	binary.LittleEndian.PutUint64(both[:], way)
+	for n, seed := range c.seeds {
+		binary.LittleEndian.PutUint64(both[8:], sums[n])
+		k[n] = maphash.Bytes(seed, both[:])
+	}
+	return k
 }
 
 // flags returns what a part says of itself and its digests depend on.
@@ -147,8 +158,15 @@ func (c *Cache) Call(way uint64, parts []Part, read func() ToolCall) ToolCall {
 	if c == nil {
 		return read()
 	}
-	return remembered(&c.calls, c, way, parts, read, func(call ToolCall) bool { return len(call.Tool) <= maxName })
+	return remembered(&c.calls, c, way, parts, read, isShortCall)
 }
+
+// CallOf is Call for parts with the given sums.
+func (c *Cache) CallOf(sums CacheKey, way uint64, read func() ToolCall) ToolCall {
+	return known(&c.calls, c.key(way, sums), read, isShortCall)
+}
+
+func isShortCall(call ToolCall) bool { return len(call.Tool) <= maxName }
 
 // Exchange is Read for an exchange.
 func (c *Cache) Exchange(parts []Part, read func() Exchange) Exchange {
@@ -159,10 +177,14 @@ func (c *Cache) Exchange(parts []Part, read func() Exchange) Exchange {
 }
 
 func remembered[V any](in *generations[V], c *Cache, way uint64, parts []Part, read func() V, short func(V) bool) V {
-	key, ok := c.key(way, parts)
+	sums, ok := c.Sums(parts)
 	if !ok {
 		return read()
 	}
+	return known(in, c.key(way, sums), read, short)
+}
+
+func known[V any](in *generations[V], key CacheKey, read func() V, short func(V) bool) V {
 	v, known := in.get(key)
 	if !known {
 		if v = read(); short(v) {

@@ -68,9 +68,14 @@ type answer struct {
 	result   message.Part
 	known    bool
 	from, to int // of slot.content
+	// sums identify the call with the result for a cache; zero until they are needed.
+	sums message.CacheKey
 	// read are the call with the result as rules read it, if the history goes on.
 	read []readCall
 }
+
+// forget drops what was known of an answer that has changed.
+func (a *answer) forget() { a.sums, a.read = message.CacheKey{}, nil }
 
 // readCall is a call as rules with a number read it.
 type readCall struct {

@@ -161,17 +161,31 @@ func (t *Rounds) call(s *slot, c int, rules *Rules) message.ToolCall {
 			return a.read[i].call
 		}
 	}
-	d := t.digester
-	d.Parts = append(d.Parts[:0], *p)
-	if a.known && !a.result.Pending {
-		d.Parts = append(append(d.Parts, a.result), s.content[a.from:a.to]...)
+	var out message.ToolCall
+	if cache := t.cache(rules); cache != nil {
+		s.identify(t.digester, c)
+		out = cache.CallOf(a.sums, rules.number, func() message.ToolCall { return t.readCall(s, c, rules) })
+	} else {
+		out = t.readCall(s, c, rules)
 	}
-	out := t.cache(rules).Call(rules.number, d.Parts, func() message.ToolCall { return t.readCall(s, c, rules) })
 	out.ID, out.Provided = s.id(c), p.Provided
 	if t.GoesOn && rules.number != 0 {
 		a.read = append(a.read, readCall{rules.number, out})
 	}
 	return out
+}
+
+// identify sets the sums of the c-th call, which the body contains, and its result.
+func (s *slot) identify(d *message.Digester, c int) {
+	a := &s.answers[c]
+	if a.sums != (message.CacheKey{}) {
+		return
+	}
+	d.Parts = append(d.Parts[:0], s.calls[c])
+	if a.known && !a.result.Pending {
+		d.Parts = append(append(d.Parts, a.result), s.content[a.from:a.to]...)
+	}
+	a.sums, _ = d.Cache.Sums(d.Parts)
 }
 
 // readCall reads a call and its result.

@@ -67,7 +67,8 @@ func (h *history) show(d *message.Digester, parts []message.Part) []message.Part
 			d.Parts = append(d.Parts, p)
 		}
 	}
-	s.answers[newest].to, s.answers[newest].read = len(s.content), nil
+	s.answers[newest].to = len(s.content)
+	s.answers[newest].forget()
 	return d.Parts
 }
 
@@ -86,7 +87,8 @@ func (h *history) answerAll(parts []message.Part) bool {
 	}
 	for c := range s.answers {
 		if a := &s.answers[c]; !a.known {
-			a.known, a.from, a.to, a.read = true, from, len(s.content), nil
+			a.known, a.from, a.to = true, from, len(s.content)
+			a.forget()
 		}
 	}
 	return true

@@ -1,4 +1,5 @@
-package usage
+// Package size estimates how many tokens a text has, and the media in it.
+package size
 
 import "bytes"
 
@@ -25,27 +26,26 @@ const (
 	minMediaTokens = 258
 )
 
-// PromptTokens returns an estimate of the tokens of a request's body: one for four bytes of
-// text, and those of media in base64 by their type.
-func PromptTokens(body []byte) int {
-	return SizeOf(body).Tokens()
-}
-
 // Size is how much a body has: bytes of text, and media by the tokens that they take.
 type Size struct{ Text, Media int }
 
-// Tokens returns an estimate of the tokens.
+// Plus returns the size of both.
+func (s Size) Plus(more Size) Size { return Size{s.Text + more.Text, s.Media + more.Media} }
+
+// Tokens returns an estimate of the tokens: one for four bytes of text, and those of media in base64
+// by their type.
 func (s Size) Tokens() int { return s.Media + s.Text/bytesPerToken }
 
-// SizeOf returns the size of JSON.
-func SizeOf(body []byte) Size {
+// Of returns the size of JSON, which may be cut between two strings: then it is the sum of the
+// pieces' sizes.
+func Of(body []byte) Size {
 	if !mayHaveMedia(body) {
 		return Size{Text: len(body)}
 	}
 	return withMedia(body)
 }
 
-// withMedia is SizeOf for a body that may have media.
+// withMedia is Of for a body that may have media.
 func withMedia(body []byte) Size {
 	tokens, text := 0, len(body)
 	for start := bytes.IndexByte(body, '"'); start >= 0; {

@@ -1,4 +1,4 @@
-package usage
+package size
 
 import (
 	"encoding/base64"
@@ -52,7 +52,7 @@ func TestMediaCostWhatProvidersTakeForThem(t *testing.T) {
 		"base64 for URLs":            {fmt.Sprintf(`{"data":%q}`, base64.URLEncoding.EncodeToString(append([]byte(png+"\xff\xff\xff"), make([]byte, 9000)...))), 1600, 1700},
 		"an unknown file":            {fmt.Sprintf(`{"content":%q}`, medium("\x01own", 6000)), 2000, 2010},
 	} {
-		if got := PromptTokens([]byte(c.body)); got < c.least || got > c.most {
+		if got := Of([]byte(c.body)).Tokens(); got < c.least || got > c.most {
 			t.Errorf("%s: %d tokens, want %d to %d", name, got, c.least, c.most)
 		}
 	}
@@ -62,7 +62,7 @@ func TestTextIsNeverMoreThanItsBytes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		body := rapid.SliceOf(rapid.SampledFrom([]byte(`"\\{}[]:,ab `))).Draw(t, "body")
-		if got := PromptTokens(body); got != len(body)/4 {
+		if got := Of(body).Tokens(); got != len(body)/4 {
 			t.Fatalf("%q: %d tokens", body, got)
 		}
 	})
@@ -75,11 +75,11 @@ func TestBodiesWithoutMediaAreFoundWithoutReadingTheirStrings(t *testing.T) {
 	for before := range 600 {
 		with := []byte(`{"a":"` + text[:before] + `","b":"` + png + `","c":"` + text + `"}`)
 		without := []byte(`{"a":"` + text[:before] + `","c":"` + text + `"}`)
-		if !mayHaveMedia(with) || SizeOf(with) != withMedia(with) || PromptTokens(with) < imageTokens {
-			t.Fatalf("%d bytes before a picture: %d tokens", before, PromptTokens(with))
+		if !mayHaveMedia(with) || Of(with) != withMedia(with) || Of(with).Tokens() < imageTokens {
+			t.Fatalf("%d bytes before a picture: %d tokens", before, Of(with).Tokens())
 		}
-		if mayHaveMedia(without) || SizeOf(without) != withMedia(without) {
-			t.Fatalf("%d bytes of text: %d tokens, want %+v", before, PromptTokens(without), withMedia(without))
+		if mayHaveMedia(without) || Of(without) != withMedia(without) {
+			t.Fatalf("%d bytes of text: %d tokens, want %+v", before, Of(without).Tokens(), withMedia(without))
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package usage
+package size
 
 import (
 	"bytes"
