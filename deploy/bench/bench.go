@@ -51,6 +51,7 @@ var parts = []part{
 	{"detectors", "the check path with one, two and four detectors", (*bench).detectors},
 	{"partitions", "writes to a cluster of three NATS servers, with one, two and four partitions and one and three replicas", (*bench).partitions},
 	{"blocked", "requests of blocked loops, against a bare handler", (*bench).blocked},
+	{"scan", "the processor time of unloop scan over sessions of agents", (*bench).scans},
 	{"beside", "questions of other gateways, against what says yes to everything", (*bench).beside},
 }
 
@@ -113,8 +114,8 @@ func (b *bench) parse(args []string) ([]part, error) {
 	flags.Func("streams", "streams that are open at once (default 1,20,200,1000)", numbers(&b.streams))
 	flags.Func("chunks", "chunks of the streamed answers of sessions (default 20,150,1000)", numbers(&b.chunks))
 	flags.DurationVar(&b.pause, "pause", 20*time.Millisecond, "time between two chunks of a stream; 0 for all at once")
-	flags.StringVar(&b.binary, "unloop", "", "binary of unloop to measure instead of this code, in parts sessions, stream and blocked")
-	flags.StringVar(&b.against, "against", "", "binary of unloop to measure beside it, in parts sessions, stream and blocked")
+	flags.StringVar(&b.binary, "unloop", "", "binary of unloop to measure instead of this code, in parts sessions, stream, scan and blocked")
+	flags.StringVar(&b.against, "against", "", "binary of unloop to measure beside it, in parts sessions, stream, scan and blocked")
 	flags.BoolVar(&b.markdown, "markdown", false, "print tables as Markdown")
 	flags.Usage = func() {
 		fmt.Fprintln(flags.Output(), "bench [flags] [part…]")

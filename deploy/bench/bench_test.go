@@ -108,3 +108,8 @@ func TestCalloutsOfOtherGateways(t *testing.T) {
 		t.Errorf("callouts failed:\n%s", out)
 	}
 }
+
+func TestScansAreMeasured(t *testing.T) {
+	t.Parallel()
+	mustContain(t, output(t, "scan"), "MB/s a core", "\nunloop  ")
+}

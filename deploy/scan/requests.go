@@ -68,11 +68,6 @@ func (w *writer) end(session string) {
 	}
 }
 
-func (c *conversation) send(q logs.Request) {
-	q.Source, q.Line, q.Read = logs.Session, c.line, c.read
-	c.done = c.done || !c.yield(q, nil)
-}
-
 // conversation is the history of one agent.
 type conversation struct {
 	*writer
@@ -221,6 +216,11 @@ func (c *conversation) endResults() {
 		c.message("user", c.results)
 		c.results = nil
 	}
+}
+
+func (c *conversation) send(q logs.Request) {
+	q.Source, q.Line, q.Read = logs.Session, c.line, c.read
+	c.done = c.done || !c.yield(q, nil)
 }
 
 // message appends a message to the history.

@@ -259,11 +259,11 @@ func (t *text) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 		Text   string `json:"text"`
 		Output string `json:"output"`
 	}
-	if decode(value, &parts) != nil {
-		*t = text(value)
-		return nil
-	}
 	var all strings.Builder
+	if another := decode(value, &parts); another != nil {
+		parts = nil
+		all.Write(value)
+	}
 	for _, p := range parts {
 		if p.Text != "" && all.Len() > 0 {
 			all.WriteByte('\n')
