@@ -182,13 +182,13 @@ type natsInitCmd struct {
 	Partitions int           `help:"Streams that each bucket of state is spread over: 1, 2, 4, 8, 16 or 32. They can become more while services run, and never fewer. Default: as many as there are." placeholder:"N"`
 	Region     regionFlags   `embed:""`
 	Promote    bool          `env:"-" help:"Make this region the origin, with the policies and overrides that it has, because the former one is lost for good."`
-	Timeout    time.Duration `default:"2m" help:"How long to wait for the servers, for the replicas, and for records to move to new partitions."`
+	Timeout    time.Duration `default:"10m" help:"How long to wait for the servers, for the replicas, and for records to move to new partitions."`
 }
 
 // Help explains when it is needed.
 func (c *natsInitCmd) Help() string {
 	return "Services create the streams that they miss, where their users may. With the users of `unloop nats config` only the operator may: run this once before the services start, " +
-		"and again for more replicas or partitions. More partitions take a minute, in which services go on. It changes no stream but in these, and loses nothing. It makes the key with which gateways hash callers, and seals it with the operator's seed, where there is one."
+		"and again for more replicas or partitions. More partitions take a minute, and five for a million records; services go on meanwhile. It changes no stream but in these, and loses nothing. It makes the key with which gateways hash callers, and seals it with the operator's seed, where there is one."
 }
 
 // Run creates the streams and prints what it did.
