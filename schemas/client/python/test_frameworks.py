@@ -49,10 +49,11 @@ import unloop.pydantic_ai  # noqa: E402
 import unloop.smolagents  # noqa: E402
 
 
-class Client:
+class Client(unloop.Client):
     """Answers the action of each check of a call that is to be made, and keeps all of them."""
 
     def __init__(self, *actions):
+        super().__init__("http://127.0.0.1")
         self.actions, self.checks = list(actions), []
 
     def check_tool(self, **check):
