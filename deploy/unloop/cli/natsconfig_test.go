@@ -180,7 +180,7 @@ func TestARegionBecomesTheOrigin(t *testing.T) {
 	awaitOutput(t, as(eu, "nats", "init", "--promote"), "KV_LOOP_POLICIES +1 +as it was")
 	config(eu, "--region", "eu", "--regions", "us", "--force")
 	stopEU()
-	stopEU = runServer(t, eu)
+	runServer(t, eu)
 	must(as(eu, "nats", "init")...)
 	must(as(eu, "policy", "push", bundle("after"))...)
 	if out := must(as(eu, "policy", "show")...); !strings.Contains(out, "after") {
