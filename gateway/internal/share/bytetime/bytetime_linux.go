@@ -9,9 +9,6 @@ import (
 )
 
 const (
-	// small and large are the sizes of inputs, in bytes. A large one is as large as a gateway
-	// inspects.
-	small, large = 1 << 20, 8 << 20
 	// mostHostile is how many times as long a byte of a hostile input may take as one of an
 	// honest input, and mostLarge one of a large input as one of a small input.
 	mostHostile, mostLarge = 25, 4

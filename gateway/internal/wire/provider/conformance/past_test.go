@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -181,12 +182,15 @@ const mostTurns = 5
 func TestWhatWasReadBeforeIsReadTheSame(t *testing.T) {
 	t.Parallel()
 	sessions := recordedSessions(t)
-	for _, p := range all {
+	every := min(len(all), 1+len(sessions)/60) // of many sessions, each in one format
+	for number, p := range all {
 		t.Run(p.Name(), func(t *testing.T) {
 			t.Parallel()
-			for name, c := range sessions {
-				turnByTurn(t, p, name, c)
-				withJumps(t, p, name, c)
+			for i, name := range slices.Sorted(maps.Keys(sessions)) {
+				if (i+number)%every == 0 {
+					turnByTurn(t, p, name, sessions[name])
+					withJumps(t, p, name, sessions[name])
+				}
 			}
 		})
 	}
