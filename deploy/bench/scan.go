@@ -22,7 +22,7 @@ const scannedBytes = 24 << 20
 // scans measures the processor time of `unloop scan` over sessions of Claude Code: short ones,
 // usual ones, and one that is as long as all of these.
 func (b *bench) scans(ctx context.Context) error {
-	fmt.Fprintf(b.out, "\nunloop scan, sessions of Claude Code of which each eighth ends in a loop\n\n")
+	fmt.Fprintf(b.out, "\nunloop scan, sessions of Claude Code; each eighth ends in a loop\n\n")
 	table := tabwriter.NewWriter(b.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "binary\tsessions\tKB each\tMB/s a core\tsessions/s a core\t")
 	for _, kb := range []int{25, 150, scannedBytes >> 10} {

@@ -326,7 +326,7 @@ func TestSessionsOfADatabaseAreReadInParts(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if all := int64(len(before)); read < all*99/100 || read > all {
-		t.Errorf("progress came to %d of %d bytes", read, len(before))
+		t.Errorf("%d of %d bytes were reported as progress", read, len(before))
 	}
 	after, err := os.ReadFile(path)
 	if err != nil || !bytes.Equal(before, after) {

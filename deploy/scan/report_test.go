@@ -228,8 +228,8 @@ func appendBroken(t *testing.T, path string) {
 	writeFile(t, path, strings.Join(lines[:8], "")+lines[8][:len(lines[8])/2]+"\n"+strings.Join(lines[8:], ""))
 }
 
-// Each byte of the files is reported once, so that a progress bar comes to its end, and those of
-// a long file while its requests are evaluated.
+// Each byte of the files is reported once, so that a progress bar ends where it should. The bytes
+// of a long file are reported while its requests are evaluated.
 func TestProgressComesToItsEnd(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()

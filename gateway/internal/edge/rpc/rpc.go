@@ -26,7 +26,7 @@ const (
 	// envelope is how much larger a message may be than the body in it, in bytes: the
 	// headers of a request come in messages, too.
 	envelope = 64 << 10
-	// maxCalls bounds the calls at the same time, of which one caller may have half. A request
+	// maxCalls bounds the calls at the same time; one caller may have half of them. A request
 	// that passes Envoy is a call until its answer is over.
 	maxCalls = 8192
 )

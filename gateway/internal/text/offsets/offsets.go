@@ -55,7 +55,7 @@ func (c *Coder) Int(n *int) { *n = int(c.number(uint64(*n))) }
 // Byte codes a small number.
 func Byte[T ~uint8](c *Coder, n *T) { *n = T(c.number(uint64(*n))) }
 
-// Uint64 codes a number of which all bits matter.
+// Uint64 codes a number in eight bytes, such as a hash, whose bits all matter.
 func (c *Coder) Uint64(n *uint64) {
 	if !c.reads {
 		c.data = binary.LittleEndian.AppendUint64(c.data, *n)

@@ -80,7 +80,7 @@ func (b *Body) Decoded(text []byte) *Body {
 	return &out
 }
 
-// Sized returns the body, of which the size is known.
+// Sized returns the body with its size, which the caller knows.
 func (b *Body) Sized(s size.Size) *Body {
 	out, n := *b, tokens(s)
 	out.tokens = &n
