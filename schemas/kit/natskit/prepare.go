@@ -50,7 +50,11 @@ func Prepare(ctx context.Context, js jetstream.JetStream, layout Layout) (done [
 
 func prepare(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig, partitions int) (Prepared, error) {
 	_, before := streamOf(ctx, js, cfg.Name)
-	info, err := ensure(ctx, js, cfg, partitions)
+	var info *jetstream.StreamInfo
+	err := answered(ctx, madeWithin, func(ctx context.Context) (err error) {
+		info, err = ensure(ctx, js, cfg, partitions)
+		return err
+	})
 	if err != nil {
 		return Prepared{}, err
 	}
@@ -103,6 +107,8 @@ const (
 	// answerWithin is the time after which a request is sent again: nobody answers those for a
 	// stream that has no leader at the moment.
 	answerWithin = 2 * time.Second
+	// madeWithin is the time after which the request to make a stream is sent again.
+	madeWithin = 10 * time.Second
 )
 
 // patiently calls ask until it is answered or ctx ends.

@@ -147,11 +147,11 @@ func (c *Conn) Ensure(ctx context.Context, cfg jetstream.StreamConfig) (info *je
 
 // ensure creates a stream if it is missing, beside others with so many partitions, and returns it.
 func ensure(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig, partitions int) (*jetstream.StreamInfo, error) {
-	stream, err := streamOf(ctx, js, cfg.Name)
+	stream, err := js.Stream(ctx, cfg.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		stream, err = create(ctx, js, cfg, partitions)
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			stream, err = streamOf(ctx, js, cfg.Name)
+			stream, err = js.Stream(ctx, cfg.Name)
 		}
 	}
 	if err != nil {
