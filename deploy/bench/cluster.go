@@ -163,6 +163,7 @@ func (b *bench) startServers(ctx context.Context, nodes int, upstream string) (*
 func serversIn(dir string, nodes int) (natsconfig.Config, error) {
 	cfg := natsconfig.Config{
 		Listen: "127.0.0.1", TLS: natsconfig.TLS{On: nodes > 1}, StoreDir: filepath.Join(dir, "store-%s"), ServerDir: dir, ClientDir: dir, Replicas: nodes,
+		MaxFileStore: "64GB", // streams reserve their bounds, and the disk may be small
 	}
 	for i := range nodes {
 		n := natsconfig.Node{Name: fmt.Sprint("nats-", i+1), Host: "127.0.0.1"}

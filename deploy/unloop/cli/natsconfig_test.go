@@ -83,7 +83,7 @@ func TestARegionJoinsItsOrigin(t *testing.T) {
 	hub, eu := filepath.Join(dir, "hub"), filepath.Join(dir, "eu")
 	_, leaf, _ := strings.Cut(natstest.FreeAddr(t), ":")
 	server := func(dir string, more ...string) {
-		must(append([]string{"nats", "config", dir, "--tls", "--host", natstest.FreeAddr(t), "--monitor-port", "0"}, more...)...)
+		must(append([]string{"nats", "config", dir, "--tls", "--host", natstest.FreeAddr(t), "--monitor-port", "0", "--max-file-store", "64GB"}, more...)...)
 	}
 	server(hub, "--region", "hub", "--regions", "eu,us", "--leaf-port", leaf)
 	invitation := filepath.Join(hub, "region-eu.json")

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -83,7 +84,8 @@ func (c *upCmd) Run(ctx context.Context, io streams) error {
 		return err
 	}
 	return runSystem(ctx, s, func(context.Context) error {
-		out := io.printer()
+		var banner bytes.Buffer // in one piece, for whoever waits for its first line
+		out := streams{&banner, io.err, io.screen}.printer()
 		out.printf("Unloop is ready. Point your agent's base URL at it:\n\n")
 		for _, u := range gateway.Upstreams() {
 			if len(u.Variables) > 0 {
@@ -91,7 +93,8 @@ func (c *upCmd) Run(ctx context.Context, io streams) error {
 			}
 		}
 		out.printf("\nIn another terminal:\n\n%s", commands(s))
-		return out.err
+		_, err := banner.WriteTo(io.out)
+		return errors.Join(out.err, err)
 	})
 }
 

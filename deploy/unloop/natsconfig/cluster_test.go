@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/unloop/unloop/deploy/unloop/natsconfig"
@@ -104,6 +106,38 @@ func TestReplicasHaveBoundsOnSmallServers(t *testing.T) {
 	}
 	if err := list.Err(); err != nil || sum < 512<<20 || sum > 1<<30 {
 		t.Errorf("all bounds are %d MiB of 1024: %v", sum>>20, err)
+	}
+}
+
+// A cluster refuses three replicas while a server is away. One that comes meanwhile is enough.
+func TestAServerThatStartsIsAwaited(t *testing.T) {
+	t.Parallel()
+	in := install(t, 3, nil)
+	away := slices.IndexFunc(in.servers, func(s *server.Server) bool { return !s.JetStreamIsLeader() })
+	in.servers[away].Shutdown()
+	in.servers[away].WaitForShutdown()
+	js := in.jetstream(natsperm.Operator)
+	refusals := func() (n uint64) {
+		for _, s := range in.servers {
+			if info, err := s.Jsz(nil); err == nil {
+				n += info.API.Errors
+			}
+		}
+		return n
+	}
+	in.await("the others know it", func() bool {
+		return slices.ContainsFunc(in.servers, func(s *server.Server) bool { return s.JetStreamIsLeader() && len(s.JetStreamClusterPeers()) == 2 })
+	})
+	before := refusals()
+	done := make(chan error, 1)
+	go func() {
+		_, err := natskit.Prepare(t.Context(), js, natskit.Layout{Replicas: 3}.Of([]string{natskit.BucketStream(schemas.BucketTimers)}))
+		done <- err
+	}()
+	in.await("a refusal", func() bool { return refusals() > before })
+	in.servers[away] = run(t, filepath.Join(in.dir, natsconfig.ServerFile(in.Nodes[away])))
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -82,6 +82,7 @@ func install(t *testing.T, nodes int, edit func(*natsconfig.Config), extra ...st
 	dir, ports := t.TempDir(), freePorts(t, 3*nodes)
 	in := &installation{t: t, dir: dir, Config: natsconfig.Config{
 		Listen: "127.0.0.1", TLS: natsconfig.TLS{On: true}, StoreDir: filepath.Join(dir, "store-%s"), ServerDir: dir, ClientDir: dir, Replicas: 1,
+		MaxFileStore: "64GB", // streams reserve their bounds, and the disk may be small
 	}}
 	for i := range nodes {
 		in.Nodes = append(in.Nodes, natsconfig.Node{Name: fmt.Sprint("nats-", i+1), Host: "127.0.0.1", ClientPort: ports[3*i], RoutePort: ports[3*i+1], LeafPort: ports[3*i+2]})

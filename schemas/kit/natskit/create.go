@@ -86,7 +86,8 @@ func others(ctx context.Context, js jetstream.JetStream, all []jetstream.StreamC
 	return all, share, nil
 }
 
-// A cluster places streams by what each server said that it has reserved, up to 10 s ago.
+// A cluster places streams by what each server said of itself, up to 10 s ago: what it has
+// reserved, and that it is there at all.
 const (
 	placementDelay = 12 * time.Second
 	placementPause = 500 * time.Millisecond
@@ -110,7 +111,7 @@ func createBeside(ctx context.Context, js jetstream.JetStream, cfg jetstream.Str
 func createFor(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig, all []jetstream.StreamConfig, share int64) (jetstream.Stream, error) {
 	own := cfg.MaxBytes * share / shares
 	cfg.MaxBytes = max(own, total(all)*share/shares)
-	stream, err := js.CreateStream(ctx, cfg)
+	stream, err := place(ctx, js, cfg)
 	if err == nil && cfg.MaxBytes > own {
 		cfg.MaxBytes = own
 		stream, err = js.UpdateStream(ctx, cfg)
@@ -119,6 +120,21 @@ func createFor(ctx context.Context, js jetstream.JetStream, cfg jetstream.Stream
 		return nil, fmt.Errorf("%w: it needs a cluster of at least %d servers with JetStream; lower --replicas, or add servers", err, cfg.Replicas)
 	}
 	return stream, err
+}
+
+// place creates a stream. A cluster that has just started takes servers for offline that it
+// has not heard of yet.
+func place(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) (stream jetstream.Stream, err error) {
+	for until := time.Now().Add(placementDelay); ; {
+		stream, err = js.CreateStream(ctx, cfg)
+		offline := refusedFor(err, tooFew) && !lacksRoom(err) && strings.Contains(err.Error(), "peer offline")
+		if !offline || time.Now().After(until) {
+			return stream, err
+		}
+		if err := pause.For(ctx, placementPause); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // total returns the sum of the bounds of streams.

@@ -35,6 +35,9 @@ type EmbeddedConfig struct {
 	Listen string
 	// DataDir is where JetStream stores, or InMemory.
 	DataDir string
+	// MaxStore bounds what JetStream stores on disk, in bytes; 0 for three quarters of
+	// the space that is free at the start.
+	MaxStore int64
 	// Announce is the folder in which other processes of the user find the server's
 	// token, such as RuntimeDir; if it is empty, the token is written nowhere.
 	Announce string
@@ -77,7 +80,7 @@ func StartEmbedded(cfg EmbeddedConfig, log *slog.Logger) (*Embedded, error) {
 	}
 	e.options = server.Options{
 		ServerName: "unloop", Host: host, Port: port,
-		JetStream: true, StoreDir: e.dir,
+		JetStream: true, StoreDir: e.dir, JetStreamMaxStore: cfg.MaxStore,
 		NoSigs: true, DontListen: cfg.Listen == "", Authorization: e.token, MaxPayload: 1 << 20,
 		// A client that is frozen is given up, so that its queue groups go on.
 		PingInterval: 2 * time.Second, MaxPingsOut: 2,

@@ -43,7 +43,7 @@ func TestBoundsAreSharesOfTheRoom(t *testing.T) {
 		partitions int
 		least      float64 // share of its usual bound that each stream has
 	}{
-		"all of the disk":      {0, 1, 1},
+		"64 GB":                {64 << 30, 1, 1},
 		"2 GB":                 {2 << 30, 1, 1},
 		"1 GB":                 {1 << 30, 1, 0.5},
 		"128 MB":               {128 << 20, 1, 1.0 / 16},

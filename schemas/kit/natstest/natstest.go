@@ -18,6 +18,10 @@ import (
 // load that is longer than what clients wait by themselves.
 const patience = 30 * time.Second
 
+// room is what each server may store. It is more than any test stores, and does not depend
+// on the disk: streams reserve their bounds.
+const room = 64 << 30
+
 // Server is a running server that belongs to one test.
 type Server struct {
 	*natskit.Embedded
@@ -52,7 +56,7 @@ func FreeAddr(t testing.TB) string {
 // StartBare returns a server without streams.
 func StartBare(t testing.TB) *Server {
 	t.Helper()
-	e, err := natskit.StartEmbedded(natskit.EmbeddedConfig{Listen: "127.0.0.1:0", DataDir: t.TempDir()}, slog.New(slog.DiscardHandler))
+	e, err := natskit.StartEmbedded(natskit.EmbeddedConfig{Listen: "127.0.0.1:0", DataDir: t.TempDir(), MaxStore: room}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatalf("start NATS: %v", err)
 	}
