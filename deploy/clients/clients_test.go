@@ -62,6 +62,7 @@ var all = []client{
 	{name: "Codex", pkg: "@openai/codex", modules: programs, command: codex, apis: []string{""}, scanned: true},
 	{name: "Gemini CLI", pkg: "@google/gemini-cli", modules: programs, command: gemini, apis: []string{""}, scanned: true},
 	{name: "opencode", pkg: "opencode-linux-x64", modules: programs, command: opencode, apis: []string{""}, scanned: true},
+	{name: "Copilot CLI", pkg: "@github/copilot-linux-x64", modules: programs, command: copilot, apis: []string{""}, scanned: true},
 	{name: "pi", pkg: "@mariozechner/pi-coding-agent", modules: programs, command: pi, apis: []string{""}, twice: true},
 	{name: "Cline", pkg: "@cline/cli-linux-x64", modules: programs, command: cline, apis: []string{""}, loop: alternates},
 	{name: "Qwen Code", pkg: "@qwen-code/qwen-code", modules: programs, command: qwen, apis: []string{""}, loop: alternates},
@@ -138,6 +139,14 @@ func opencode(t *testing.T, c *client, home, url string) (args, environ []string
 	write(t, filepath.Join(home, "opencode.json"), fmt.Sprintf(`{"model":"unloop/scripted-1","small_model":"unloop/scripted-1","autoupdate":false,"share":"disabled",
 		"provider":{"unloop":{"npm":"@ai-sdk/openai-compatible","options":{"baseURL":"%s/v1","apiKey":"sk-test"},"models":{"scripted-1":{"tool_call":true}}}}}`, url))
 	return []string{filepath.Join(c.folder(t), "bin", "opencode"), "run", question}, []string{"OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_AUTOUPDATE=1"}
+}
+
+// copilot has a provider of its own, and so needs no login.
+func copilot(t *testing.T, c *client, _, url string) (args, environ []string) {
+	t.Helper()
+	return []string{filepath.Join(c.folder(t), "copilot"), "-p", question, "--allow-all-tools"}, []string{
+		"COPILOT_PROVIDER_BASE_URL=" + url + "/v1", "COPILOT_PROVIDER_API_KEY=sk-test", "COPILOT_MODEL=scripted-1", "COPILOT_OFFLINE=true", "COPILOT_AUTO_UPDATE=false",
+	}
 }
 
 func pi(t *testing.T, c *client, home, url string) (args, environ []string) {

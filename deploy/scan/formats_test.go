@@ -107,15 +107,22 @@ func copilotLines() []string {
 	line := func(n int, kind, data string) string {
 		return fmt.Sprintf(`{"type":%q,"data":%s,"id":"e%d","timestamp":%q,"parentId":null}`, kind, data, n, stamp(n))
 	}
-	const usage = `{"model":"gpt-5","inputTokens":1000,"outputTokens":20,"cacheReadTokens":600}`
 	out := []string{line(0, "session.start", `{"sessionId":"51","producer":"copilot-agent","selectedModel":"gpt-5"}`), line(0, "user.message", `{"content":"Make the tests pass."}`)}
-	for i := range rounds {
-		out = append(out,
-			line(2*i+1, "assistant.message", fmt.Sprintf(`{"messageId":"m%d","content":"","toolRequests":[{"toolCallId":"t%d","name":"bash","arguments":{"command":"npm test"}}]}`, i, i)),
-			line(2*i+1, "assistant.usage", usage),
-			line(2*i+2, "tool.execution_complete", fmt.Sprintf(`{"toolCallId":"t%d","success":false,"error":{"message":"1 failed: cart"}}`, i)))
+	answer := func(n, i int, rest string) {
+		const usage = `"model":"gpt-5","inputTokens":1000,"outputTokens":20,"cacheReadTokens":600`
+		message := line(n, "assistant.message", fmt.Sprintf(`{"messageId":"m%d","apiCallId":"a%[1]d",%s}`, i, rest))
+		if i%2 == 0 { // as earlier versions wrote it
+			out = append(out, message, line(n, "assistant.usage", "{"+usage+"}"))
+			return
+		}
+		out = append(out, line(n, "session.usage_record", fmt.Sprintf(`{"usage":{%s,"apiCallId":"a%d"}}`, usage, i)), message)
 	}
-	return append(out, line(2*rounds+1, "assistant.message", `{"messageId":"end","content":"I give up."}`), line(2*rounds+1, "assistant.usage", usage))
+	for i := range rounds {
+		answer(2*i+1, i, fmt.Sprintf(`"content":"","toolRequests":[{"toolCallId":"t%d","name":"bash","arguments":{"command":"npm test"}}]`, i))
+		out = append(out, line(2*i+2, "tool.execution_complete", fmt.Sprintf(`{"toolCallId":"t%d","success":false,"error":{"message":"1 failed: cart"}}`, i)))
+	}
+	answer(2*rounds+1, rounds, `"content":"I give up."`)
+	return out
 }
 
 func writeOpencode(t *testing.T, path string) {

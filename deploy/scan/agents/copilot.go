@@ -11,14 +11,14 @@ import (
 
 // copilot is GitHub's Copilot CLI, which writes an event a line.
 var copilot = Agent{
-	Name: "copilot", Title: "Copilot CLI", Guard: "unloop exec -- copilot",
-	Folders: []string{".copilot/session-state", ".copilot/history-session-state"},
-	Keeps:   func(path string) bool { return filepath.Ext(path) == ".jsonl" },
+	Name: "copilot", Title: "Copilot CLI", Guard: "COPILOT_PROVIDER_API_KEY=… COPILOT_MODEL=… unloop exec -- copilot",
+	Folders: []string{".copilot/session-state", ".copilot/history-session-state"}, Env: "COPILOT_HOME",
+	Keeps: func(path string) bool { return filepath.Ext(path) == ".jsonl" },
 	Recognizes: func(_ string, begin []byte) bool {
 		return bytes.Contains(begin, []byte(`"session.start"`)) && bytes.Contains(begin, []byte(`"producer"`))
 	},
 	Read: func(path, _ string) iter.Seq2[Step, error] {
-		r := &copilotReader{session: filepath.Base(path), answers: map[string]string{}, asked: map[string]string{}}
+		r := &copilotReader{session: filepath.Base(path), answers: map[string]string{}, asked: map[string]string{}, paid: map[string]copilotUsage{}}
 		return lines(path, r.read)
 	},
 }
@@ -29,6 +29,26 @@ type copilotReader struct {
 	// answers are the newest answers of the agent and of each of its sub-agents, which are named
 	// by the calls that began them, and asked what these calls ask for.
 	answers, asked map[string]string
+	// paid is what calls of the model cost whose answers are still to come.
+	paid map[string]copilotUsage
+}
+
+// mostPaid bounds the calls of the model whose answers are awaited: some, such as those that name
+// a session, have none.
+const mostPaid = 64
+
+// copilotUsage is what an answer cost. Its event follows it in earlier versions (assistant.usage),
+// and comes before it in later ones (session.usage_record).
+type copilotUsage struct {
+	Call    string `json:"apiCallId"`
+	Input   int    `json:"inputTokens"`
+	Cached  int    `json:"cacheReadTokens"`
+	Written int    `json:"cacheWriteTokens"`
+	Output  int    `json:"outputTokens"`
+}
+
+func (u copilotUsage) usage() Usage {
+	return Usage{Input: u.Input, Cached: u.Cached, Written: u.Written, Output: u.Output}
 }
 
 type copilotEvent struct {
@@ -54,11 +74,9 @@ type copilotEvent struct {
 		Error struct {
 			Message string `json:"message"`
 		} `json:"error"`
-		Summary string `json:"summaryContent"`
-		Input   int    `json:"inputTokens"`
-		Cached  int    `json:"cacheReadTokens"`
-		Written int    `json:"cacheWriteTokens"`
-		Output  int    `json:"outputTokens"`
+		Summary string       `json:"summaryContent"`
+		Usage   copilotUsage `json:"usage"`
+		copilotUsage
 	} `json:"data"`
 }
 
@@ -97,13 +115,21 @@ func (r *copilotReader) read(line []byte, _ int, yield func(Step) bool) error {
 	case "assistant.message":
 		r.answers[d.Parent] = d.MessageID
 		step.Kind, step.ID, step.Origin, step.Text = Answered, d.MessageID, d.MessageID, string(d.Content)
+		step.Usage = r.paid[d.Call].usage()
+		delete(r.paid, d.Call)
 		for _, c := range d.Calls {
 			step.Calls = append(step.Calls, Call{c.ID, c.Name, c.Arguments})
 			r.ask(c.ID, c.Arguments)
 		}
 	case "assistant.usage":
 		step.Kind, step.ID = Answered, r.answers[d.Parent]
-		step.Usage = Usage{Input: d.Input, Cached: d.Cached, Written: d.Written, Output: d.Output}
+		step.Usage = d.usage()
+	case "session.usage_record":
+		if len(r.paid) >= mostPaid {
+			clear(r.paid)
+		}
+		r.paid[d.Usage.Call] = d.Usage
+		return nil
 	case "tool.execution_complete":
 		step.Kind, step.ID, step.Text = Returned, d.CallID, string(d.Result.Content)+d.Error.Message
 		step.Failed = d.Success != nil && !*d.Success

@@ -58,6 +58,12 @@ var agents = map[string]agent{
 		packages: []string{"@qwen-code/qwen-code"},
 		advice:   "Qwen Code takes OPENAI_BASE_URL with --auth-type openai and OPENAI_API_KEY, unless its settings.json names another address or it is logged in to Qwen",
 	},
+	"copilot": {
+		packages:  []string{"@github/copilot"},
+		variables: copilotProvider,
+		advice: "Copilot CLI calls GitHub's models, which no command can lead, unless it has a provider of its own: " +
+			"COPILOT_PROVIDER_BASE_URL=GATEWAY/v1, with COPILOT_PROVIDER_API_KEY and COPILOT_MODEL",
+	},
 	"cursor-agent": {advice: "Cursor calls models from its own servers, so no command can lead it: docs/agents.md says which gateway it can use"},
 	"aider":        {advice: "aider takes OPENAI_API_BASE and --openai-api-base for OpenAI's models, and ANTHROPIC_API_BASE for Anthropic's"},
 }
@@ -166,6 +172,19 @@ func opencodeConfig(url string, environ []string) []string {
 		return nil
 	}
 	return []string{name + "=" + string(text)}
+}
+
+// copilotProvider returns the address of a provider whose key the environment has; none if it has
+// its address too: the key may be none for the gateway's upstream.
+func copilotProvider(url string, environ []string) []string {
+	const address = "COPILOT_PROVIDER_BASE_URL"
+	if variable(environ, "COPILOT_PROVIDER_API_KEY") == "" || variable(environ, address) != "" {
+		return nil
+	}
+	if variable(environ, "COPILOT_PROVIDER_TYPE") != "anthropic" {
+		url += "/v1"
+	}
+	return []string{address + "=" + url}
 }
 
 // member returns an object's member of a name, as an object.

@@ -59,6 +59,7 @@ func TestAdviceNamesHowAnAgentTakesABaseURL(t *testing.T) {
 		"--auth-type openai":      {"qwen"},
 		"http://u as their host":  {"goose", "run"},
 		"its own servers":         {"cursor-agent"},
+		"_BASE_URL=http://u/v1":   {"npx", "@github/copilot"},
 		"unless the code names":   {"python", "agent.py"},
 	} {
 		if got := advice(args, "http://u", false); !strings.Contains(got, want) {
@@ -72,6 +73,22 @@ func TestAdviceNamesAGatewayThatStays(t *testing.T) {
 	t.Parallel()
 	if got := advice([]string{"pi"}, "http://127.0.0.1:4711", true); strings.Contains(got, "4711") || !strings.Contains(got, defaultGateway+"/v1") || !strings.Contains(got, "unloop up") {
 		t.Error(got)
+	}
+}
+
+func TestCopilotIsLedWhereItHasAKeyOfAProvider(t *testing.T) {
+	t.Parallel()
+	const key = "COPILOT_PROVIDER_API_KEY=k"
+	for want, environ := range map[string][]string{
+		"":            {"A=1"},
+		"http://u/v1": {key},
+		"http://u":    {key, "COPILOT_PROVIDER_TYPE=anthropic"},
+		"http://own":  {key, "COPILOT_PROVIDER_BASE_URL=http://own"},
+	} {
+		_, got := lead([]string{"copilot", "-p", "hi"}, environ, "http://u")
+		if address := variable(got, "COPILOT_PROVIDER_BASE_URL"); address != want {
+			t.Errorf("%v: %q, want %q", environ, address, want)
+		}
 	}
 }
 
