@@ -100,8 +100,9 @@ func await[T any](t *testing.T, p *site, path string, wanted func(T) bool) T {
 
 type loops struct {
 	Loops []struct {
-		ID, State, Tenant string
-		Hits              int
+		ID            string `json:"loop_id"`
+		State, Tenant string
+		Hits          int `json:"hit_count"`
 	}
 }
 

@@ -138,6 +138,9 @@ func TestDashboardInABrowserShowsALoopAndReleasesIt(t *testing.T) {
 		t.Errorf("what it repeats: %q", text)
 	}
 	once[bool](b, "#loop-cost svg[role=img]", "true")
+	if text := b.see("#loop-facts"); !strings.Contains(text, "Requests\n") {
+		t.Errorf("a field of events that the page does not know: %q", text)
+	}
 	if text := b.see("#loop-run"); !strings.Contains(text, "the only loop of its session") {
 		t.Errorf("its run: %q", text)
 	}

@@ -36,7 +36,7 @@ func (a *API) getLoopHistory(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, "no_such_loop", noSuchLoop)
 		return
 	}
-	h := loopHistory{Course: l.Course(), Run: []board.Bar{}, Deliveries: a.deliveriesOf(l.ID), Actions: []schemas.Audit{}}
+	h := loopHistory{Course: l.Course(), Run: []board.Bar{}, Deliveries: a.deliveriesOf(l.LoopID), Actions: []schemas.Audit{}}
 	if l.Session != "" {
 		run, _ := a.board.Loops(board.Filter{Session: l.Session, Order: board.ByAge}, now)
 		h.RunOmitted = max(len(run)-maxRun, 0)
@@ -63,7 +63,7 @@ func (a *API) getLoopRounds(w http.ResponseWriter, r *http.Request) {
 
 // concerns reports whether an action was about a loop, its session, caller, tenant or project.
 func concerns(a *schemas.Audit, l *board.Loop) bool {
-	if a.Target == l.ID || strings.Contains(a.Detail, l.ID) {
+	if a.Target == l.LoopID || strings.Contains(a.Detail, l.LoopID) {
 		return true
 	}
 	scope, value, _ := strings.Cut(a.Target, " ")

@@ -153,7 +153,7 @@ func (l Loop) past(now time.Time) Loop {
 // Loop returns the loop with an id.
 func (b *Board) Loop(id string, now time.Time) (Loop, bool) {
 	loops, _ := b.loopsAt(now)
-	i := slices.IndexFunc(loops, func(l Loop) bool { return l.ID == id })
+	i := slices.IndexFunc(loops, func(l Loop) bool { return l.LoopID == id })
 	if i < 0 {
 		return Loop{}, false
 	}

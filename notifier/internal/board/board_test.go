@@ -54,7 +54,7 @@ func published(t *testing.T, typ event.Type, at time.Time, d event.Data) []byte 
 func states(loops []Loop) map[string]string {
 	all := map[string]string{}
 	for _, l := range loops {
-		all[l.ID] = l.State
+		all[l.LoopID] = l.State
 	}
 	return all
 }
@@ -72,13 +72,13 @@ func TestALoopGoesFromItsRecordToThePast(t *testing.T) {
 	grown := incident("l1", "p")
 	grown.HitCount, grown.LastSeen, grown.Saved.Requests = 60, noon.Add(time.Second), 55
 	b.Incidents.Put("live.p.1", body(t, grown))
-	b.Incidents.DeleteFunc(func(in Loop) bool { return in.ID == "l1" })
+	b.Incidents.DeleteFunc(func(in Loop) bool { return in.LoopID == "l1" })
 	if l, _ := b.Loop("l1", noon.Add(time.Second)); l.State != Resolved {
 		t.Errorf("just released: %+v", l)
 	}
 	later := noon.Add(10 * time.Second)
 	l, ok := b.Loop("l1", later)
-	if !ok || l.State != Resolved || l.Hits != 60 || l.Saved.Requests != 55 || !l.Ends.Equal(grown.LastSeen) {
+	if !ok || l.State != Resolved || l.HitCount != 60 || l.Saved.Requests != 55 || !l.Ends.Equal(grown.LastSeen) {
 		t.Errorf("released: %+v", l)
 	}
 	ended := noon.Add(20 * time.Second)
@@ -143,7 +143,7 @@ func TestLoopsAreFilteredAndSorted(t *testing.T) {
 	b.History.Add(1, published(t, event.Resolved, noon.Add(-2*time.Hour), old))
 	ids := func(f Filter) (ids []string) {
 		for _, l := range first(b.Loops(f, noon)) {
-			ids = append(ids, l.ID)
+			ids = append(ids, l.LoopID)
 		}
 		return ids
 	}
@@ -172,8 +172,8 @@ func TestSilencedLoopsSaySo(t *testing.T) {
 	b.Incidents.Put("k2", body(t, incident("l2", "b")))
 	b.Silences.Put("s1", body(t, silence.Silence{ID: "s1", Matchers: map[string][]string{"policy": {"a"}, "tenant": {"acme"}}, Start: noon, End: noon.Add(time.Hour)}))
 	for _, l := range first(b.Loops(Filter{}, noon)) {
-		if silenced := !l.SilencedUntil.IsZero(); silenced != (l.ID == "l1") {
-			t.Errorf("%s: silenced until %s", l.ID, l.SilencedUntil)
+		if silenced := !l.SilencedUntil.IsZero(); silenced != (l.LoopID == "l1") {
+			t.Errorf("%s: silenced until %s", l.LoopID, l.SilencedUntil)
 		}
 	}
 }
@@ -257,9 +257,9 @@ func TestStatsCountLoopsAndSavings(t *testing.T) {
 	t.Parallel()
 	usd := 0.5
 	loops := []Loop{
-		{ID: "1", State: Open, Policy: "a", Caller: "x", Mode: "enforce", FirstSeen: noon, Hits: 6, Saved: event.Saved{Requests: 2, InputTokens: 10, USD: &usd}},
-		{ID: "2", State: Resolved, Policy: "a", Caller: "y", Mode: "shadow", FirstSeen: noon, Hits: 4},
-		{ID: "3", State: Resolved, Policy: "b", Mode: "enforce", FirstSeen: noon.Add(-2 * time.Hour), Hits: 8, Saved: event.Saved{Requests: 3, InputTokens: 30}},
+		{State: Open, Data: event.Data{LoopID: "1", Policy: "a", Caller: "x", Mode: "enforce", FirstSeen: noon, HitCount: 6, Saved: event.Saved{Requests: 2, InputTokens: 10, USD: &usd}}},
+		{State: Resolved, Data: event.Data{LoopID: "2", Policy: "a", Caller: "y", Mode: "shadow", FirstSeen: noon, HitCount: 4}},
+		{State: Resolved, Data: event.Data{LoopID: "3", Policy: "b", Mode: "enforce", FirstSeen: noon.Add(-2 * time.Hour), HitCount: 8, Saved: event.Saved{Requests: 3, InputTokens: 30}}},
 	}
 	s := Summarize(loops, noon.Add(-time.Hour), noon)
 	if s.Open != 1 || s.Detected != 2 || s.Enforced != 1 || s.Hits != 18 || s.Saved.Requests != 5 || *s.Saved.USD != 0.5 || s.Saved.Unpriced != 3 {
@@ -270,7 +270,7 @@ func TestStatsCountLoopsAndSavings(t *testing.T) {
 	}
 	var many []Loop
 	for i := range 50 {
-		many = append(many, Loop{Policy: fmt.Sprint(i)})
+		many = append(many, Loop{Data: event.Data{Policy: fmt.Sprint(i)}})
 	}
 	if top := Summarize(many, noon, noon).Policies; len(top) != maxTop {
 		t.Errorf("%d policies", len(top))

@@ -19,7 +19,7 @@ type Point struct {
 // maxCourse bounds the points of a loop. Where there are more, every other one is left out.
 const maxCourse = 32
 
-func (l *Loop) point() Point { return Point{l.LastSeen, l.Hits, l.Saved, l.Action} }
+func (l *Loop) point() Point { return Point{l.LastSeen, l.HitCount, l.Saved, l.Action} }
 
 // after returns the course with what a later event of the loop says. It changes no course in
 // place.

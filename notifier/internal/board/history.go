@@ -77,13 +77,13 @@ func (h *History) Add(sequence uint64, body []byte) {
 
 // fold adds what an event says of its loop. The caller holds the lock.
 func (h *History) fold(l Loop) {
-	known := h.byID[l.ID]
+	known := h.byID[l.LoopID]
 	if known == nil {
 		l.course = (&Loop{}).after(&l)
-		h.byID[l.ID] = h.order.PushFront(&l)
+		h.byID[l.LoopID] = h.order.PushFront(&l)
 		if h.order.Len() > maxLoops {
 			oldest := h.order.Back()
-			delete(h.byID, oldest.Value.(*Loop).ID)
+			delete(h.byID, oldest.Value.(*Loop).LoopID)
 			h.order.Remove(oldest)
 		}
 		return
@@ -100,13 +100,13 @@ func (h *History) fold(l Loop) {
 // Keep remembers the last state of a loop whose record is not kept any more, since events
 // say less. gone reports that the record was removed: the loop is over.
 func (h *History) Keep(l Loop, gone bool) {
-	if l.ID == "" {
+	if l.LoopID == "" {
 		return
 	}
 	l.gone = gone
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if e := h.byID[l.ID]; e != nil {
+	if e := h.byID[l.LoopID]; e != nil {
 		known := e.Value.(*Loop)
 		if known.LastSeen.After(l.LastSeen) {
 			return

@@ -15,44 +15,25 @@ const (
 	Resolved = "resolved"
 )
 
-// Loop is a loop as people look at it.
+// Loop is a loop as people look at it: the data of its newest event, under the names that
+// events have, and what the dashboard adds.
 type Loop struct {
-	ID    string `json:"id"`
-	State string `json:"state"`
-
-	Policy   string `json:"policy"`
-	Detector string `json:"detector"`
-	Mode     string `json:"mode"`
-	Action   string `json:"action"`
-	Answer   string `json:"answer,omitempty"`
-	Severity string `json:"severity"`
-
+	event.Data
+	State     string `json:"state"`
+	Severity  string `json:"severity"`
 	Tenant    string `json:"tenant"`
 	Project   string `json:"project"`
-	Caller    string `json:"caller"`
-	Session   string `json:"session"`
-	Model     string `json:"model"`
 	RequestID string `json:"request_id"`
-
-	Fingerprint     string  `json:"fingerprint"`
-	Hits            int     `json:"hits"`
-	Threshold       int     `json:"threshold"`
-	WindowSeconds   int     `json:"window_seconds"`
-	CooldownSeconds int     `json:"cooldown_seconds"`
-	Similarity      float64 `json:"similarity,omitempty"`
-
-	FirstSeen time.Time `json:"first_seen"`
-	LastSeen  time.Time `json:"last_seen"`
 	// Ends is when an open loop is over if nothing more is found, or when it was over.
 	Ends time.Time `json:"ends,omitzero"`
 	// SilencedUntil is set while a silence suppresses messages about the loop.
 	SilencedUntil time.Time `json:"silenced_until,omitzero"`
 
 	// Title names the loop in a few words, Text says what repeats and how often.
-	Title    string      `json:"title"`
-	Text     string      `json:"text"`
-	Findings []Finding   `json:"findings"`
-	Saved    event.Saved `json:"saved"`
+	Title string `json:"title"`
+	Text  string `json:"text"`
+	// Findings are those of the data with their titles, which the JSON has in their place.
+	Findings []Finding `json:"findings"`
 
 	course []Point   // what its events said, the oldest first
 	at     time.Time // of the newest event
@@ -94,11 +75,8 @@ func (l *Loop) Tools() (names []string) {
 func loopOf(e *event.Event) Loop {
 	d := &e.Data
 	l := Loop{
-		ID: d.LoopID, State: Open, Policy: d.Policy, Detector: d.Detector, Mode: d.Mode, Action: d.Action, Answer: d.Answer,
-		Severity: string(e.Severity()), Tenant: e.TenantID, Project: e.ProjectID, Caller: d.Caller, Session: d.Session,
-		Model: d.Model, RequestID: e.RequestID, Fingerprint: d.Fingerprint, Hits: d.HitCount, Threshold: d.Threshold,
-		WindowSeconds: d.WindowSeconds, CooldownSeconds: d.CooldownSeconds, Similarity: d.Similarity,
-		FirstSeen: d.FirstSeen, LastSeen: d.LastSeen, Title: d.Facts().Title(), Text: d.Facts().Text(), Findings: make([]Finding, len(d.Findings)), Saved: d.Saved, at: e.Timestamp, source: e,
+		Data: *d, State: Open, Severity: string(e.Severity()), Tenant: e.TenantID, Project: e.ProjectID, RequestID: e.RequestID,
+		Title: d.Facts().Title(), Text: d.Facts().Text(), Findings: make([]Finding, len(d.Findings)), at: e.Timestamp, source: e,
 	}
 	for i := range d.Findings {
 		facts := d.Findings[i].Facts()

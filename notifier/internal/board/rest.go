@@ -25,7 +25,7 @@ func newIncidents(history *History, changed func()) *Incidents {
 	in.rest.clear()
 	in.removed = func(gone Loop) { history.Keep(gone, true) }
 	in.evicted = func(key string, l Loop) {
-		in.rest.put(key, l.ID, l.Ends)
+		in.rest.put(key, l.LoopID, l.Ends)
 		history.Keep(l, false)
 	}
 	return in
@@ -54,7 +54,7 @@ func (in *Incidents) Replace(all []Entry) {
 func (in *Incidents) Release(loopID string) {
 	in.rest.forget(loopID)
 	in.history.End(loopID)
-	in.DeleteFunc(func(one Loop) bool { return one.ID == loopID })
+	in.DeleteFunc(func(one Loop) bool { return one.LoopID == loopID })
 }
 
 func (r *rest) clear() {

@@ -54,7 +54,7 @@ func (l *Loop) has(words []string) bool {
 	if len(words) == 0 {
 		return true
 	}
-	names := []string{l.ID, l.Title, l.Policy, l.Detector, l.Action, l.Tenant, l.Project, l.Caller, l.Session, l.Model, l.Fingerprint, l.RequestID}
+	names := []string{l.LoopID, l.Title, l.Policy, l.Detector, l.Action, l.Tenant, l.Project, l.Caller, l.Session, l.Model, l.Fingerprint, l.RequestID}
 	for i := range l.Findings {
 		names = append(names, l.Findings[i].Detector, l.Findings[i].Rule, l.Findings[i].Tool)
 	}
@@ -66,7 +66,7 @@ func (l *Loop) has(words []string) bool {
 func (f *Filter) sort(loops []Loop) {
 	by := map[Order]func(a, b *Loop) int{
 		ByAge:     func(a, b *Loop) int { return b.FirstSeen.Compare(a.FirstSeen) },
-		ByHits:    func(a, b *Loop) int { return cmp.Compare(b.Hits, a.Hits) },
+		ByHits:    func(a, b *Loop) int { return cmp.Compare(b.HitCount, a.HitCount) },
 		ByStopped: func(a, b *Loop) int { return cmp.Compare(b.Saved.Requests, a.Saved.Requests) },
 		BySaved: func(a, b *Loop) int {
 			return cmp.Or(cmp.Compare(price(b.Saved.USD), price(a.Saved.USD)), cmp.Compare(b.Saved.InputTokens, a.Saved.InputTokens))
@@ -89,6 +89,6 @@ func price(usd *float64) float64 {
 // sortLoops puts open loops first, and those that were seen last.
 func sortLoops(all []Loop) {
 	slices.SortFunc(all, func(a, b Loop) int {
-		return cmp.Or(cmp.Compare(a.State, b.State), b.LastSeen.Compare(a.LastSeen), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.State, b.State), b.LastSeen.Compare(a.LastSeen), cmp.Compare(a.LoopID, b.LoopID))
 	})
 }

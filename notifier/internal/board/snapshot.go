@@ -46,24 +46,24 @@ func (b *Board) readLoops(now time.Time) (loops []Loop, dropped bool) {
 	past := b.History.Loops()
 	courses := make(map[string][]Point, len(past))
 	for i := range past {
-		courses[past[i].ID] = past[i].course
+		courses[past[i].LoopID] = past[i].course
 	}
 	known := make(map[string]bool, len(open))
 	loops = make([]Loop, 0, len(open)+len(past))
 	for _, l := range open {
-		if l.ID == "" || known[l.ID] || now.After(l.Ends.Add(afterEnd)) {
+		if l.LoopID == "" || known[l.LoopID] || now.After(l.Ends.Add(afterEnd)) {
 			continue
 		}
-		known[l.ID] = true
+		known[l.LoopID] = true
 		l.SilencedUntil = silence.Until(silences, l.source, now)
-		l.course = courses[l.ID]
+		l.course = courses[l.LoopID]
 		loops = append(loops, l)
 	}
 	for _, l := range past {
-		if known[l.ID] {
+		if known[l.LoopID] {
 			continue
 		}
-		if ends, still := b.Incidents.rest.open(l.ID, now); still {
+		if ends, still := b.Incidents.rest.open(l.LoopID, now); still {
 			l.State, l.Ends, l.unkept = Open, ends, true
 			loops = append(loops, l)
 			continue

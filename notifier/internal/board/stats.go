@@ -93,7 +93,7 @@ func (a *AfterHints) add(l *Loop) {
 
 func (t *Top) add(l *Loop) {
 	t.Loops++
-	t.Hits += l.Hits
+	t.Hits += l.HitCount
 	if l.State == Open {
 		t.Open++
 	}
@@ -115,7 +115,7 @@ func Summarize(loops []Loop, since, now time.Time) Stats {
 				s.Enforced++
 			}
 		}
-		s.Hits += l.Hits
+		s.Hits += l.HitCount
 		s.Saved.add(l)
 		s.AfterHints.add(l)
 		for _, name := range l.Tools() {

@@ -69,7 +69,7 @@ func Bars(loops []Loop) []Bar {
 	bars := make([]Bar, len(loops))
 	for i := range loops {
 		l := &loops[i]
-		bars[i] = Bar{l.ID, l.State, l.Policy, l.Title, l.Action, l.Mode, l.Hits, l.FirstSeen, l.LastSeen}
+		bars[i] = Bar{l.LoopID, l.State, l.Policy, l.Title, l.Action, l.Mode, l.HitCount, l.FirstSeen, l.LastSeen}
 	}
 	return bars
 }

@@ -41,7 +41,7 @@ func three(t *testing.T) *Board {
 func ids(loops []Loop) string {
 	all := make([]string, len(loops))
 	for i := range loops {
-		all[i] = loops[i].ID
+		all[i] = loops[i].LoopID
 	}
 	return strings.Join(all, " ")
 }

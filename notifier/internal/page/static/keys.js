@@ -34,7 +34,7 @@ function back() {
 export function prepareKeys(context) {
   const keys = {
     j: () => move(1), k: () => move(-1),
-    x: () => current()?.loop && context.selection.set(current().loop, !context.selection.has(current().loop.id)),
+    x: () => current()?.loop && context.selection.set(current().loop, !context.selection.has(current().loop.loop_id)),
     s: () => press("Silence"), r: () => press("Release"), b: () => (view.loop ? press("Block") : current()?.loop && context.block([current().loop])),
     g: () => {
       if (view.loop) return;

@@ -34,7 +34,7 @@ export function drawList(data, context) {
 }
 
 export function drawRows(el, loops, context) {
-  reconcile(el, loops, (l) => l.id, (l) => row(l, context), (node, l) => update(node, l, context));
+  reconcile(el, loops, (l) => l.loop_id, (l) => row(l, context), (node, l) => update(node, l, context));
 }
 
 function drawPager(shown, total, context) {

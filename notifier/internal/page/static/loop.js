@@ -32,11 +32,11 @@ export function drawLoop(data, overrides, context) {
   const blocked = blocks(loop, overrides);
   setText($("loop-title"), loop.title);
   fill($("loop-badges"), JSON.stringify([loop.action, loop.mode, loop.answer, loop.silenced_until, loop.state, blocked.length]), () => [actionBadge(loop), silencedBadge(loop), loop.state === "open" ? null : h("span", { class: "badge muted" }, "ended"), blocked.length > 0 ? h("span", { class: "badge reject" }, "blocked") : null]);
-  fill($("loop-buttons"), JSON.stringify([loop.id, loop.state, context.readOnly]), () => buttons(loop, context));
+  fill($("loop-buttons"), JSON.stringify([loop.loop_id, loop.state, context.readOnly]), () => buttons(loop, context));
   fill($("loop-story"), JSON.stringify([loop, history.course]) + since(loop.first_seen), () => story(loop, history.course));
   fill($("loop-facts"), JSON.stringify([loop, blocked]), () => facts(loop, blocked));
   fill($("loop-findings"), JSON.stringify(loop.findings), () => h("details", { open: $("loop-findings").querySelector("details")?.open }, h("summary", {}, `Evidence: ${plural(loop.findings.length, "finding")}`), evidence(loop)));
-  fill($("loop-rounds"), loop.id + loop.last_seen, () => rounds(loop));
+  fill($("loop-rounds"), loop.loop_id + loop.last_seen, () => rounds(loop));
   drawCost(loop, history.course);
   fill($("loop-run"), JSON.stringify([history.run, history.run_omitted]) + Math.floor(Date.now() / 30000), () => run(loop, history));
   fill($("loop-messages"), JSON.stringify([history.deliveries, context.readOnly]) + Math.floor(Date.now() / 30000), () => messages(history.deliveries, context));
@@ -53,15 +53,23 @@ function buttons(loop, context) {
     open ? h("button", { type: "button", disabled: off, title, onclick: () => context.silence([loop]) }, "Silence…") : null,
     h("button", { type: "button", onclick: () => context.block([loop]) }, "Block…"),
     open ? confirmed("Release", "Release now?", { class: "release", disabled: off, title: title ?? "End the loop: forget its counts and let its requests through again" }, async () => {
-      await release(loop.id);
+      await release(loop.loop_id);
       await context.refresh(["loop", "loops"]);
     }) : null,
   ];
 }
 
+// shown are the fields of a loop that its view shows in words of their own.
+const shown = ["action", "answer", "caller", "cooldown_seconds", "detector", "ends", "findings", "fingerprint", "first_seen", "hit_count", "last_seen", "loop_id", "mode", "model", "policy", "project",
+  "request_id", "saved", "session", "severity", "silenced_until", "similarity", "state", "tenant", "text", "threshold", "title", "window_seconds"];
+
+const other = (name, value) => [(name[0].toUpperCase() + name.slice(1)).replaceAll("_", " "), typeof value === "object" ? JSON.stringify(value) : String(value)];
+
+// facts lists what a loop is. Fields that nothing else shows, as newer events may have, are listed by
+// their names.
 function facts(loop, blocked) {
   const all = [
-    ["Loop", h("code", {}, loop.id)], ["Policy", loop.policy],
+    ["Loop", h("code", {}, loop.loop_id)], ["Policy", loop.policy],
     ["Tenant", loop.tenant], ["Project", loop.project],
     ["Caller", loop.caller && h("code", {}, loop.caller)],
     ["Session", loop.session && h("code", {}, loop.session)],
@@ -72,6 +80,7 @@ function facts(loop, blocked) {
     ["First seen", when(loop.first_seen)], ["Last seen", when(loop.last_seen)],
     [loop.state === "open" ? "Ends" : "Ended", when(loop.ends)],
     ["Cooldown", loop.cooldown_seconds && span(loop.cooldown_seconds)],
+    ...Object.entries(loop).filter(([name]) => !shown.includes(name)).map(([name, value]) => other(name, value)),
   ];
   return all.filter(([, value]) => value).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]);
 }
@@ -92,13 +101,13 @@ function drawCost(loop, course) {
 }
 
 function run(loop, history) {
-  const others = history.run.filter((l) => l.id !== loop.id);
+  const others = history.run.filter((l) => l.id !== loop.loop_id);
   const head = h("h3", {}, "Its run");
   if (!loop.session) return [head, h("p", { class: "empty" }, "It belongs to no session.")];
   if (others.length === 0) return [head, h("p", { class: "empty" }, "It is the only loop of its session.")];
   return [head, h("p", { class: "note" }, `${plural(history.run.length + history.run_omitted, "loop")} of this session${history.run_omitted ? `, the newest ${history.run.length}` : ""}:`),
-    table(["Began", "Loop", "Action", "Hits", ""], history.run.map((l) => cells(when(l.first_seen), l.id === loop.id ? h("strong", {}, l.title) : h("a", { href: loopLink(l.id) }, l.title),
-      `${l.mode === "shadow" ? "would " : ""}${l.action}`, number(l.hits), l.id === loop.id ? "this one" : l.state === "open" ? "open" : "ended")))];
+    table(["Began", "Loop", "Action", "Hits", ""], history.run.map((l) => cells(when(l.first_seen), l.id === loop.loop_id ? h("strong", {}, l.title) : h("a", { href: loopLink(l.id) }, l.title),
+      `${l.mode === "shadow" ? "would " : ""}${l.action}`, number(l.hits), l.id === loop.loop_id ? "this one" : l.state === "open" ? "open" : "ended")))];
 }
 
 function messages(list, context) {

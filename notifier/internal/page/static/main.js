@@ -81,7 +81,7 @@ function redraw() {
   drawWhy();
   if (data.stats) document.title = data.stats.open > 0 ? `(${data.stats.open}) Unloop` : "Unloop";
   if (view.loop) {
-    if (data.loop && (data.loop.fault || data.loop.loop.id === view.loop)) loops.drawLoop(data.loop, data.overrides, context);
+    if (data.loop && (data.loop.fault || data.loop.loop.loop_id === view.loop)) loops.drawLoop(data.loop, data.overrides, context);
   } else drawOverview();
 }
 

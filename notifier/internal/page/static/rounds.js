@@ -10,10 +10,10 @@ const read = new Map();
 // rounds returns the element with a loop's rounds. It stays empty where nobody keeps them.
 export function rounds(loop) {
   const el = h("div", { class: "rounds", hidden: true });
-  const known = read.get(loop.id);
+  const known = read.get(loop.loop_id);
   if (known) fill(el, known);
-  get(`loops/${encodeURIComponent(loop.id)}/rounds`).then((data) => {
-    read.set(loop.id, data);
+  get(`loops/${encodeURIComponent(loop.loop_id)}/rounds`).then((data) => {
+    read.set(loop.loop_id, data);
     if (read.size > 100) read.delete(read.keys().next().value);
     fill(el, data);
   }, () => {});

@@ -33,7 +33,7 @@ function who(loop) {
 export function row(loop, context) {
   const el = h("article", { class: "loop" });
   const p = {
-    check: h("input", { type: "checkbox", "aria-label": `Select ${loop.title}, loop ${loop.id}`, onchange: (e) => context.selection.set(loop, e.target.checked) }),
+    check: h("input", { type: "checkbox", "aria-label": `Select ${loop.title}, loop ${loop.loop_id}`, onchange: (e) => context.selection.set(loop, e.target.checked) }),
     open: h("a", { class: "lead" }),
     title: h("span", { class: "title" }),
     policy: h("span", { class: "soft" }),
@@ -53,15 +53,15 @@ export function row(loop, context) {
 export function update(el, loop, context) {
   const p = el.parts;
   el.loop = loop;
-  const selected = context.selection.has(loop.id);
+  const selected = context.selection.has(loop.loop_id);
   el.className = `loop ${loop.state} ${loop.action}${loop.mode === "shadow" ? " shadow" : ""}${selected ? " selected" : ""}`;
   p.check.checked = selected;
   p.check.parentElement.hidden = loop.state !== "open";
-  p.open.setAttribute("href", loopLink(loop.id));
+  p.open.setAttribute("href", loopLink(loop.loop_id));
   setText(p.title, loop.title);
   setText(p.policy, loop.policy);
   fill(p.who, [loop.tenant, loop.project, loop.caller, loop.session].join("\n"), () => who(loop));
-  fill(p.hits, String(loop.hits), () => [h("strong", {}, number(loop.hits)), loop.hits === 1 ? " hit" : " hits"]);
+  fill(p.hits, String(loop.hit_count), () => [h("strong", {}, number(loop.hit_count)), loop.hit_count === 1 ? " hit" : " hits"]);
   fill(p.action, [loop.action, loop.answer, loop.mode, loop.silenced_until].join(), () => [actionBadge(loop), silencedBadge(loop)]);
   const open = loop.state === "open";
   const lines = open ? [`for ${since(loop.first_seen)}`, `last ${since(loop.last_seen)} ago`]
@@ -78,7 +78,7 @@ function buttons(el, context) {
   return [
     h("button", { type: "button", disabled: off, title, onclick: () => context.silence([el.loop]) }, "Silence…"),
     confirmed("Release", "Sure?", { class: "release", disabled: off, title: title ?? "End the loop: forget its counts and let its requests through again" }, async () => {
-      await release(el.loop.id);
+      await release(el.loop.loop_id);
       await context.refresh(["loops"]);
     }),
   ];

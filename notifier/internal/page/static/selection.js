@@ -15,14 +15,14 @@ export function newSelection(context) {
     has: (id) => loops.has(id),
     all: () => [...loops.values()],
     set(loop, selected) {
-      if (selected && loops.size < most) loops.set(loop.id, loop);
-      else loops.delete(loop.id);
+      if (selected && loops.size < most) loops.set(loop.loop_id, loop);
+      else loops.delete(loop.loop_id);
       context.redraw();
     },
     setAll(list, selected) {
       for (const l of list) {
-        if (!selected) loops.delete(l.id);
-        else if (loops.size < most) loops.set(l.id, l);
+        if (!selected) loops.delete(l.loop_id);
+        else if (loops.size < most) loops.set(l.loop_id, l);
       }
       context.redraw();
     },
@@ -40,7 +40,7 @@ export function drawSelection(context, shown, total) {
   const open = shown.filter((l) => l.state === "open");
   const chosen = context.selection.all().length;
   const page = $("select-page");
-  const here = open.filter((l) => context.selection.has(l.id)).length;
+  const here = open.filter((l) => context.selection.has(l.loop_id)).length;
   page.checked = open.length > 0 && here === open.length;
   page.indeterminate = here > 0 && here < open.length;
   page.onchange = () => context.selection.setAll(open, page.checked);
@@ -58,7 +58,7 @@ function bar(context, chosen, total) {
     h("button", { type: "button", disabled: off, title, onclick: () => context.silence(loops()) }, "Silence…"),
     h("button", { type: "button", onclick: () => context.block(loops()) }, "Block…"),
     confirmed("Release", `Release ${plural(chosen, "loop")}?`, { class: "release", disabled: off, title }, async () => {
-      await releaseAll(loops().map((l) => l.id));
+      await releaseAll(loops().map((l) => l.loop_id));
       context.selection.clear();
       $("select-page").focus();
       await context.refresh(["loops"]);

@@ -6,7 +6,7 @@ import { h, plural, toast, $ } from "./dom.js";
 // scopes are what a silence can be about, for some loops.
 function scopes(loops) {
   if (loops.length === 0) return [["Every loop", { loop: ["*"] }]];
-  const all = [[loops.length === 1 ? "This loop" : `These ${plural(loops.length, "loop")}`, { loop: loops.map((l) => l.id) }]];
+  const all = [[loops.length === 1 ? "This loop" : `These ${plural(loops.length, "loop")}`, { loop: loops.map((l) => l.loop_id) }]];
   for (const [field, name, value] of [["policy", "Policy", (v) => exact(v)], ["tenant", "Tenant", (v) => exact(v)], ["session", "Session", (v) => v]]) {
     const values = [...new Set(loops.map((l) => l[field]).filter(Boolean))];
     if (values.length > 0 && values.length <= most) all.push([`${name}${values.length > 1 ? "s" : ""} ${values.slice(0, 3).join(", ")}${values.length > 3 ? ", …" : ""}`, { [field]: values.map(value) }]);
