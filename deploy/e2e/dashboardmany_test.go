@@ -71,7 +71,7 @@ func (m *manyLoops) store(from, to int) {
 	var last jetstream.PubAckFuture
 	for i := from; i < to; i++ {
 		in := m.record(i)
-		ack, err := m.js.PublishAsync("$KV."+schemas.BucketIncidents+".live.p."+in.LoopID, in.Append(nil))
+		ack, err := m.js.PublishAsync("$KV."+schemas.BucketIncidents+".live.p."+in.LoopID, in.Append(nil), jetstream.WithStallWait(browserPatience))
 		if err != nil {
 			m.t.Fatal(err)
 		}

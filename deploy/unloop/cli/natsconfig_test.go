@@ -152,6 +152,17 @@ func TestARegionBecomesTheOrigin(t *testing.T) {
 	config(hub, "--region", "hub", "--regions", "eu,us")
 	config(eu, "--join", filepath.Join(hub, "region-eu.json"))
 	config(us, "--join", filepath.Join(hub, "region-us.json"))
+	names := map[string]string{} // a server drops a leaf node when another one has the same name
+	for _, region := range []string{hub, eu, us} {
+		opts, err := server.ProcessConfigFile(filepath.Join(region, "nats-1.conf"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other := names[opts.ServerName]; other != "" {
+			t.Errorf("%s and %s have a server %s", other, region, opts.ServerName)
+		}
+		names[opts.ServerName] = region
+	}
 	stopHub, stopEU, stopUS := runServer(t, hub), runServer(t, eu), runServer(t, us)
 	must(as(hub, "nats", "init")...)
 	var joining sync.WaitGroup

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"github.com/unloop/unloop/deploy/unloop/natsconfig"
@@ -104,6 +105,9 @@ func linked(t *testing.T, nodes int) (hub, eu *installation, links []*line) {
 	}
 	eu = install(t, nodes, func(c *natsconfig.Config) { c.Domain, c.Origin, c.Replicas = "eu", invited, nodes })
 	eu.origin = hub
+	eu.await("the link", func() bool {
+		return slices.ContainsFunc(eu.servers, func(s *server.Server) bool { return s.NumLeafNodes() > 0 })
+	})
 	eu.prepare(nodes)
 	return hub, eu, links
 }

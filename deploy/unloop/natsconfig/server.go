@@ -48,9 +48,10 @@ func (c Config) server(n Node, public map[string]string, links []link) (string, 
 		Writing, Reading         []serverUser
 		SystemKey                string
 		Links                    []link
-		Cluster, OriginCA, Link  string
+		Name, Cluster            string
+		OriginCA, Link           string
 	}{
-		Config: c, Links: links, Cluster: c.cluster(), OriginCA: c.originCA(), Link: fileLink, Node: n, Store: strings.ReplaceAll(c.StoreDir, "%s", n.Name), CA: c.TLS.CA, Cert: c.TLS.Cert, Key: c.TLS.Key,
+		Config: c, Links: links, Name: c.inRegion(n.Name), Cluster: c.inRegion("unloop"), OriginCA: c.originCA(), Link: fileLink, Node: n, Store: strings.ReplaceAll(c.StoreDir, "%s", n.Name), CA: c.TLS.CA, Cert: c.TLS.Cert, Key: c.TLS.Key,
 		Account: Account, Readers: Readers, System: System, Services: natsperm.Services(c.Domain), Feeds: natsperm.Feeds(), SystemKey: public[SystemUser],
 	}
 	if c.TLS.On {
@@ -70,10 +71,11 @@ func (c Config) server(n Node, public map[string]string, links []link) (string, 
 	return text.String(), nil
 }
 
-// cluster returns the name of the cluster. Those that are linked must differ.
-func (c Config) cluster() string {
+// inRegion returns the name of a cluster or server among those of all regions. A server takes
+// two leaf nodes with the same names for one that has reconnected, and drops the first.
+func (c Config) inRegion(name string) string {
 	if c.Origin != nil || len(c.Regions) > 0 {
-		return "unloop-" + c.Domain
+		return name + "-" + c.Domain
 	}
-	return "unloop"
+	return name
 }
