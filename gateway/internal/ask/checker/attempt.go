@@ -35,9 +35,9 @@ type attempt struct {
 	underway atomic.Int32
 	// counted says that a detector has answered with decisions.
 	counted atomic.Bool
-	// free ends the batch's place in the queue: with the first answer, since the checks
-	// that are still open wait for comparisons of texts and not for the detector.
-	free func()
+	// leave ends the batch's place in the queue, once.
+	leave func()
+	once  sync.Once
 
 	mu sync.Mutex
 	// asked are the detectors that it was sent to by name.
@@ -47,16 +47,20 @@ type attempt struct {
 	left int
 }
 
-func newAttempt(c *Checker, l *lane, batch []*call, message proto.Message, body []byte, free func()) *attempt {
+func newAttempt(c *Checker, l *lane, batch []*call, message proto.Message, body []byte, leave func()) *attempt {
 	until := time.Now().Add(c.timeout)
 	if patient := batch[0].patient; patient.After(until) {
 		until = patient
 	}
 	return &attempt{
 		c: c, lane: l, key: callerKey(batch[0].check.GetIdentity().GetCaller()), message: message, body: body, until: until,
-		awaited: c.awaited(l, batch[0]), free: sync.OnceFunc(free), open: append([]*call(nil), batch...), left: len(batch),
+		awaited: c.awaited(l, batch[0]), leave: leave, open: append([]*call(nil), batch...), left: len(batch),
 	}
 }
+
+// free ends the batch's place in the queue: with the first answer, since the checks
+// that are still open wait for comparisons of texts and not for the detector.
+func (a *attempt) free() { a.once.Do(a.leave) }
 
 // start sends the batch. If its detector falls silent, the batch is sent again while there
 // is time for that.

@@ -85,6 +85,8 @@ type call struct {
 	// patient is until when the call may wait while no detector decides; zero for the
 	// timeout.
 	patient time.Time
+	// counted says that its message is one of the lane's.
+	counted bool
 	done    chan answer
 }
 
@@ -148,15 +150,14 @@ func (c *Checker) ask(ctx context.Context, check *checkpb.Check) (*checkpb.Decis
 		defer c.patients.Add(-1)
 	}
 	c.outcomes.wait(ctx, check, c.timeout*2/5)
-	single := alone(check)
 	name, home, shared := c.home(check)
 	check.Home, check.Shared = home, shared
-	l, send, err := c.enqueue(own, name, single)
+	l, send, err := c.enqueue(own, name)
 	if err != nil {
 		return nil, err
 	}
 	if send {
-		c.send(l, []*call{own}, !single)
+		c.send(l, []*call{own}, own.counted)
 	}
 	select {
 	case a := <-own.done:
@@ -176,16 +177,17 @@ func newHit() string {
 
 // enqueue returns the lane of a call to the named detector, and whether the caller must
 // send it; if not, it shares a later message.
-func (c *Checker) enqueue(own *call, home string, single bool) (l *lane, send bool, err error) {
+func (c *Checker) enqueue(own *call, home string) (l *lane, send bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l = c.lane(home)
 	switch {
-	case single:
-		return l, true, nil
 	case l.sent < maxSent:
 		l.sent++
 		l.asked++
+		own.counted = true
+		return l, true, nil
+	case alone(own.check):
 		return l, true, nil
 	}
 	caller, queue := fair.CallerIn(own.ctx), &l.waiting

@@ -93,7 +93,7 @@ func TestChecksBeyondTheQueueAreRefused(t *testing.T) {
 	if _, _, err := c.Check(t.Context(), checkOf("x")); !errors.Is(err, ErrOverloaded) {
 		t.Errorf("of a caller that has half of the queue: error %v", err)
 	}
-	if _, _, err := c.enqueue(&call{ctx: fair.WithCaller(t.Context(), 1), check: checkOf("x"), at: time.Now(), done: make(chan answer, 1)}, "", false); err != nil {
+	if _, _, err := c.enqueue(&call{ctx: fair.WithCaller(t.Context(), 1), check: checkOf("x"), at: time.Now(), done: make(chan answer, 1)}, ""); err != nil {
 		t.Errorf("of another caller: %v", err)
 	}
 }
@@ -105,7 +105,7 @@ func TestCallersShareTheDetectorsInTurn(t *testing.T) {
 	c.lane("").sent = maxSent
 	enqueue := func(caller fair.Caller) {
 		own := &call{ctx: fair.WithCaller(t.Context(), caller), check: checkOf("x"), at: time.Now(), done: make(chan answer, 1)}
-		if _, _, err := c.enqueue(own, "", false); err != nil {
+		if _, _, err := c.enqueue(own, ""); err != nil {
 			t.Fatal(err)
 		}
 	}

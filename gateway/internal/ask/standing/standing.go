@@ -113,6 +113,9 @@ func (s *Blocks) Confirm(now time.Time, check *checkpb.Check, d *checkpb.Decisio
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range check.GetCounters() {
+		if len(s.standing) == 0 {
+			break
+		}
 		for _, fingerprint := range [...][]byte{c.GetFingerprint(), c.GetTogether().GetFingerprint()} {
 			k := string(appendKey(nil, c.GetPolicy(), c.GetDetector(), fingerprint))
 			if b, known := s.standing[k]; known && b.doubted {

@@ -102,10 +102,11 @@ func Of(in *Input) Evidence {
 	if len(counters)+len(watches)+len(semantics)+len(m.out.Limits) == 0 {
 		return m.out
 	}
+	expected := m.expected()
 	m.out.Check = &checkpb.Check{
 		Identity: m.Identity, Model: m.Model(), Bundle: m.Policies.Version(),
 		Counters: counters, Watches: watches, Exchange: newest, Semantics: semantics,
-		Retry: m.isRetry(), Idempotency: m.idempotency(), InputTokens: uint32(min(m.expected().Input, math.MaxUint32)), Usd: m.usd(),
+		Retry: m.isRetry(), Idempotency: m.idempotency(), InputTokens: uint32(min(expected.Input, math.MaxUint32)), Usd: m.usd(expected),
 		Asked: m.DecisionOnly, Peek: m.Peek, Probe: m.Probe, Excerpt: m.excerpt(),
 	}
 	if m.Probe { // a comparison of texts that is late raises an incident of its own
@@ -126,8 +127,8 @@ func (m *maker) expected() usage.Usage {
 	return m.Expect(tokens)
 }
 
-// usd returns the estimated price of the request; nil for a model without a price.
-func (m *maker) usd() *float64 {
+// usd returns the price of the request with the given usage; nil for a model without a price.
+func (m *maker) usd(u usage.Usage) *float64 {
 	if !m.AsksModel() {
 		return nil
 	}
@@ -135,7 +136,6 @@ func (m *maker) usd() *float64 {
 	if !known {
 		return nil
 	}
-	u := m.expected()
 	usd := price.USD(u.Input, u.Cached, u.Output)
 	return &usd
 }

@@ -18,8 +18,8 @@ type folder struct {
 	indented bool
 }
 
-// plainASCII maps the ASCII characters that can be seen to their lower case.
-var plainASCII = func() (t [utf8.RuneSelf]byte) {
+// plainASCII maps the ASCII characters that can be seen to their lower case, and others to 0.
+var plainASCII = func() (t [256]byte) {
 	for c := byte('!'); c <= '~'; c++ {
 		t[c] = c
 		if 'A' <= c && c <= 'Z' {
@@ -31,7 +31,6 @@ var plainASCII = func() (t [utf8.RuneSelf]byte) {
 
 // fold appends a text, or a part of one. Invalid UTF-8 passes as it is.
 func (f *folder) fold(s []byte) {
-	f.dst = slices.Grow(f.dst, len(s))
 	for len(s) > 0 {
 		if n := f.plain(s); n > 0 {
 			s = s[n:]
@@ -49,24 +48,24 @@ func (f *folder) fold(s []byte) {
 	}
 }
 
-// plain appends the ASCII characters that can be seen at the beginning of s, and returns
-// how many there are.
-func (f *folder) plain(s []byte) int {
-	n, from := plainLen(s), len(f.dst)
-	if n == 0 {
-		return 0
-	}
-	f.dst, f.indented = append(f.dst, s[:n]...), false
-	for i, ch := range f.dst[from:] {
-		f.dst[from+i] = plainASCII[ch]
-	}
-	return n
-}
-
-// plainLen returns the number of ASCII characters that can be seen at the beginning of s.
-func plainLen(s []byte) (n int) {
-	for n < len(s) && s[n] < utf8.RuneSelf && plainASCII[s[n]] != 0 {
+// plain appends the ASCII characters that can be seen, and single spaces between them, at
+// the beginning of s, and returns how many there are.
+func (f *folder) plain(s []byte) (n int) {
+	f.dst = slices.Grow(f.dst, len(s))
+	room := f.dst[len(f.dst):][:len(s)]
+	for n < len(s) {
+		ch := plainASCII[s[n]]
+		if ch == 0 {
+			if s[n] != ' ' || n == 0 || room[n-1] == ' ' {
+				break
+			}
+			ch = ' '
+		}
+		room[n] = ch
 		n++
+	}
+	if n > 0 {
+		f.dst, f.indented = f.dst[:len(f.dst)+n], false
 	}
 	return n
 }

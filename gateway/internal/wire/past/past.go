@@ -86,24 +86,23 @@ func NewBook(b Bounds) *Book {
 
 // Caller is a caller whose requests are read in one way.
 type Caller struct {
-	book *Book
-	key  [2]uint64
+	book  *Book
+	texts []string
 }
 
 // Of returns the caller that texts tell from others. The nil Book remembers nothing.
-func (b *Book) Of(texts ...string) Caller {
-	if b == nil {
-		return Caller{}
-	}
-	c := Caller{book: b}
-	for i, seed := range b.seeds {
+func (b *Book) Of(texts ...string) Caller { return Caller{b, texts} }
+
+// key returns the hashes of the caller's texts.
+func (c Caller) key() (key [2]uint64) {
+	for i, seed := range c.book.seeds {
 		var sums []byte
-		for _, text := range texts {
+		for _, text := range c.texts {
 			sums = binary.LittleEndian.AppendUint64(sums, maphash.String(seed, text))
 		}
-		c.key[i] = maphash.Bytes(seed, sums)
+		key[i] = maphash.Bytes(seed, sums)
 	}
-	return c
+	return key
 }
 
 // Open returns the reading of a body, which must not change; nil for one that is too small.
@@ -112,7 +111,7 @@ func (c Caller) Open(body []byte) *Reading {
 		return nil
 	}
 	return &Reading{
-		book: c.book, body: body, of: beginning{c.key, xxh3.Hash128Seed(body[:c.book.bounds.Begins], c.book.seed)}, hash: *xxh3.NewSeed(c.book.seed),
+		book: c.book, body: body, of: beginning{c.key(), xxh3.Hash128Seed(body[:c.book.bounds.Begins], c.book.seed)}, hash: *xxh3.NewSeed(c.book.seed),
 	}
 }
 

@@ -17,24 +17,36 @@ func (t *Transcript) Complaints() (n int) {
 		if m.role != message.User || message.Has(m.parts, message.Result) {
 			break
 		}
-		text, some := t.digester.Words(m.parts)
-		said := t.digester.Hasher.Said(text)
+		said := t.heard(m.parts)
 		if n == 0 {
-			complaint = said
+			complaint = said.Digest
 		}
 		from := t.answersBefore(i)
-		if !some || said != complaint || from == i {
+		if !said.Human || said.Digest != complaint || from == i {
 			break
 		}
 		i = from - 1
 	}
-	if n < 2 {
-		return n
-	}
-	if text, _ := t.digester.Words(t.kept(end - 1).parts); !recognize.IsComplaint(text) {
+	if n > 1 && !t.complains(t.kept(end-1).parts) {
 		return 0
 	}
 	return n
+}
+
+// heard reads the words of a message without the numbers in them.
+func (t *Transcript) heard(parts []message.Part) message.Reading {
+	return t.digester.Cache.Read(message.HeardWay, parts, func() message.Reading {
+		text, some := t.digester.Words(parts)
+		return message.Reading{Digest: t.digester.Hasher.Said(text), Human: some}
+	})
+}
+
+// complains reports whether the words of a message are a complaint.
+func (t *Transcript) complains(parts []message.Part) bool {
+	return t.digester.Cache.Read(message.ComplaintWay, parts, func() message.Reading {
+		text, _ := t.digester.Words(parts)
+		return message.Reading{Failed: recognize.IsComplaint(text)}
+	}).Failed
 }
 
 // answersBefore returns where the answers before the i-th kept message begin; i if there

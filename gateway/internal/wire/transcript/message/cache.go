@@ -51,6 +51,8 @@ const (
 	FirstWay                            // the words before the agent's first message
 	InstructedWay                       // instructions and a mark that they may contain
 	otherWay                            // a picture or the like
+	HeardWay                            // the words of a human without numbers
+	ComplaintWay                        // whether they are a complaint
 )
 
 // TextWay is added to the numbers of rules for calls that were read in a text.
@@ -141,13 +143,14 @@ func flags(p *Part) (f byte) {
 }
 
 // Read returns the reading of parts in one of several ways: that of the cache, or else
-// that which read returns. Short parts are read each time, and all without a cache.
+// that which read returns. Short parts are read each time, unless that takes long, and all
+// without a cache.
 func (c *Cache) Read(way uint64, parts []Part, read func() Reading) Reading {
 	size := 0
 	for i := range parts {
 		size += len(parts[i].Value)
 	}
-	if c == nil || size < cacheFrom {
+	if c == nil || size < cacheFrom && way != ComplaintWay {
 		return read()
 	}
 	return remembered(&c.readings, c, way, parts, read, func(Reading) bool { return true })
