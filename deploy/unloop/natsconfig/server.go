@@ -51,7 +51,7 @@ func (c Config) server(n Node, public map[string]string, links []link) (string, 
 		Name, Cluster            string
 		OriginCA, Link           string
 	}{
-		Config: c, Links: links, Name: c.inRegion(n.Name), Cluster: c.inRegion("unloop"), OriginCA: c.originCA(), Link: fileLink, Node: n, Store: strings.ReplaceAll(c.StoreDir, "%s", n.Name), CA: c.TLS.CA, Cert: c.TLS.Cert, Key: c.TLS.Key,
+		Config: c, Links: links, Name: c.serverName(n), Cluster: c.inRegion("unloop"), OriginCA: c.originCA(), Link: fileLink, Node: n, Store: strings.ReplaceAll(c.StoreDir, "%s", n.Name), CA: c.TLS.CA, Cert: c.TLS.Cert, Key: c.TLS.Key,
 		Account: Account, Readers: Readers, System: System, Services: natsperm.Services(c.Domain), Feeds: natsperm.Feeds(), SystemKey: public[SystemUser],
 	}
 	if c.TLS.On {
@@ -71,8 +71,17 @@ func (c Config) server(n Node, public map[string]string, links []link) (string, 
 	return text.String(), nil
 }
 
-// inRegion returns the name of a cluster or server among those of all regions. A server takes
-// two leaf nodes with the same names for one that has reconnected, and drops the first.
+// serverName returns the name of a server. Two leaf nodes whose server and cluster have the
+// same names are taken for one that has reconnected, and the first is dropped. The name of a
+// cluster's server never changes, since it stands for the replicas that the server holds.
+func (c Config) serverName(n Node) string {
+	if len(c.Nodes) > 1 {
+		return n.Name
+	}
+	return c.inRegion(n.Name)
+}
+
+// inRegion returns a name that no other region has.
 func (c Config) inRegion(name string) string {
 	if c.Origin != nil || len(c.Regions) > 0 {
 		return name + "-" + c.Domain
