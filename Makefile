@@ -47,7 +47,7 @@ test: ## install the real parts that tests need, and run every check and test bu
 	@E2E_RACE='$(E2E_RACE)' deploy/tools/test.sh $(MODULES)
 
 .PHONY: sdks
-sdks: ## test official Go SDKs, which take a minute to compile
+sdks: ## test official Go SDKs and Traefik, which take some minutes to compile
 	@deploy/tools/test.sh --sdks
 
 .PHONY: lint

@@ -382,22 +382,7 @@ func TestNginxIsClosedByAStoppedRun(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "nginx.conf"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cmd := exec.CommandContext(ctx, program, "-p", folder, "-e", "stderr", "-c", filepath.Join(folder, "nginx.conf"))
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	var log bytes.Buffer
-	cmd.Stderr = &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cancel()
-		_ = cmd.Wait() // it ends by the signal
-		if t.Failed() {
-			t.Log(log.String())
-		}
-	})
-	waitPort(t, listen)
+	runBeside(t, listen, program, "-p", folder, "-e", "stderr", "-c", filepath.Join(folder, "nginx.conf"))
 	request := prompt("Hello.")
 	request.header.Set("X-Session-ID", "run-1")
 	if got := send(t, "http://"+listen, request); got.status != http.StatusOK {
@@ -413,6 +398,27 @@ func TestNginxIsClosedByAStoppedRun(t *testing.T) {
 	if got := send(t, "http://"+listen, request); got.status != http.StatusOK {
 		t.Errorf("while Unloop is away: %d %s", got.status, got.body)
 	}
+}
+
+// runBeside runs a program until the test ends, and returns once it listens.
+func runBeside(t *testing.T, listen, program string, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	var log bytes.Buffer
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		_ = cmd.Wait() // it ends by the signal
+		if t.Failed() {
+			t.Log(log.String())
+		}
+	})
+	waitPort(t, listen)
 }
 
 // waitPort waits until a program listens.

@@ -3,7 +3,7 @@
 #
 #   test.sh MODULE…           everything but what follows
 #   test.sh --lint MODULE…    static checks: lint, format, tidiness, generated code
-#   test.sh --sdks            end-to-end tests of official Go SDKs, and static checks of these tests
+#   test.sh --sdks            end-to-end tests of official Go SDKs and of Traefik, and static checks of these tests
 #
 # While the real parts that tests use are installed, everything is compiled. Then the tests
 # run. The static checks run beside all that at a lower priority, and are printed at the end.
@@ -13,8 +13,8 @@
 # whoever runs it, but for caches.
 #
 # All modules are compiled as one workspace, with the flags of tool.sh, so that no package is
-# compiled twice. The Go SDKs are left out because they take as long to compile as the rest
-# of the end-to-end tests.
+# compiled twice. The Go SDKs and Traefik are left out because they take as long to compile as the
+# rest of the end-to-end tests.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 tool=$PWD/deploy/tools/tool.sh
@@ -250,7 +250,7 @@ everything() {
 	show compiled
 	((installed)) || (export GOPROXY=off && check "environment of the tests" strangers && tests)
 	show static
-	! has deploy || note "make sdks tests official Go SDKs"
+	! has deploy || note "make sdks tests official Go SDKs and Traefik"
 }
 compiled() { check "compile" compile >/dev/null; }
 
@@ -263,11 +263,12 @@ test_sdks() {
 
 sdks() {
 	check "Go modules" modules || return
+	check "install Traefik" part traefik UNLOOP_TEST_TRAEFIK || return
 	check "install the linter" install_linter || return
 	export GOPROXY=off
 	check "go vet" go vet -tags sdks "$e2e"
 	check "lint" lint --build-tags sdks ./deploy/e2e
-	(check "environment of the tests" strangers && check "tests of Go SDKs" test_sdks)
+	(check "environment of the tests" strangers && check "tests of Go SDKs and Traefik" test_sdks)
 }
 
 if [[ $lint_only ]]; then

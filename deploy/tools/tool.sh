@@ -56,6 +56,13 @@ nats_cli() {
 	go_tool nats "$version" go -C "$here/nats" install github.com/nats-io/natscli/nats
 }
 
+# traefik has its version and the files of ours that are compiled with it in its name.
+traefik() {
+	local files
+	files=$(cat "$here/traefik.sh" "$root"/deploy/e2e/testdata/traefik/* | sha256sum | cut -c1-8)
+	go_tool traefik "$TRAEFIK_VERSION-$files" "$here/traefik.sh" "$TRAEFIK_VERSION"
+}
+
 # apt PACKAGE… installs Debian packages, as root alone.
 apt() {
 	[[ $(id -u) == 0 ]] && command -v apt-get >/dev/null || return 1
@@ -121,6 +128,7 @@ chromium) from_debian chromium chromium ;;
 alertmanager) server prometheus-alertmanager prometheus-alertmanager ;;
 prometheus) server prometheus prometheus ;;
 nginx) server nginx nginx-light ;;
+traefik) traefik ;;
 race) race ;;
 *)
 	sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
