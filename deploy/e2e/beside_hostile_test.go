@@ -270,7 +270,7 @@ func (b *besides) halfClosed(t *testing.T, c callout, who string) (status int, s
 // memory stays within its bound.
 func TestHostileCallersOfACalloutCostNobodyElse(t *testing.T) {
 	t.Parallel()
-	const bound, connections, honest = 64 << 20, 16, 12
+	const bound, connections, honest = 64 << 20, 10, 6
 	b := startBesides(t, memory(bound))
 	for name, c := range callouts() {
 		for range 30 {

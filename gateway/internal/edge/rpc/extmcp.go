@@ -9,9 +9,11 @@ import (
 	"strings"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/unloop/unloop/gateway/internal/edge/beside"
+	"github.com/unloop/unloop/gateway/internal/edge/checkapi"
 	"github.com/unloop/unloop/schemas/client"
 	"github.com/unloop/unloop/schemas/extmcppb"
 	"github.com/unloop/unloop/schemas/kit/access"
@@ -54,20 +56,28 @@ func (h *Handler) checkRequest(ctx context.Context, q *connect.Request[extmcppb.
 	if m.GetMethod() != toolCall {
 		return connect.NewResponse(pass), nil
 	}
-	made := callIn(m.GetMcpRequest())
-	switch {
-	case made.Name == "":
-		return refusedMCP(extmcppb.AuthorizationError_INVALID, "the params of "+toolCall+" must have a name", ""), nil
-	case made.goesOn():
-		return connect.NewResponse(pass), nil
-	}
 	header := http.Header{}
 	for _, one := range m.GetHeaders() {
 		if !strings.HasPrefix(one.GetKey(), ":") { // those of HTTP/2
 			header.Add(one.GetKey(), string(one.GetValue()))
 		}
 	}
-	decision, fault := h.ask(ctx, q.Header(), header, m, client.ToolCall{Tool: made.Name, Arguments: made.Arguments})
+	a, fault := h.asker(ctx, q.Header(), header, m)
+	if fault != nil {
+		return refusedMCP(codeOf(fault), fault.Message, ""), nil
+	}
+	defer a.cancel()
+	var made mcpCall
+	if fault := a.inTurn(len(m.GetMcpRequest()), func() { made = callIn(m.GetMcpRequest()) }); fault != nil {
+		return refusedMCP(codeOf(fault), fault.Message, ""), nil
+	}
+	switch {
+	case made.Name == "":
+		return refusedMCP(extmcppb.AuthorizationError_INVALID, "the params of "+toolCall+" must have a name", ""), nil
+	case made.goesOn():
+		return connect.NewResponse(pass), nil
+	}
+	decision, fault := a.ask(client.ToolCall{Tool: made.Name, Arguments: made.Arguments})
 	switch {
 	case fault != nil:
 		return refusedMCP(codeOf(fault), fault.Message, ""), nil
@@ -84,21 +94,30 @@ func (h *Handler) checkRequest(ctx context.Context, q *connect.Request[extmcppb.
 func (h *Handler) checkResponse(ctx context.Context, q *connect.Request[extmcppb.McpResponse]) (*connect.Response[extmcppb.McpResponseResult], error) {
 	m := q.Msg
 	pass := &extmcppb.McpResponseResult{Result: &extmcppb.McpResponseResult_Pass{Pass: &extmcppb.Pass{}}}
-	call, content := madeIn(m)
-	if call == nil {
+	if m.GetMethod() != toolCall {
 		return connect.NewResponse(pass), nil
 	}
-	ask := func(about client.ToolCall) (*client.ToolDecision, *client.Error) {
-		return h.ask(ctx, q.Header(), http.Header{}, m, about)
+	a, fault := h.asker(ctx, q.Header(), http.Header{}, m)
+	if fault != nil {
+		return connect.NewResponse(pass), nil
 	}
-	stands, fault := ask(*call)
+	defer a.cancel()
+	var call *client.ToolCall
+	var content []json.RawMessage
+	size := len(m.GetMcpResponse()) + proto.Size(m.GetMetadataContext())
+	if fault := a.inTurn(size, func() { call, content = madeIn(m) }); fault != nil || call == nil {
+		return connect.NewResponse(pass), nil
+	}
+	stands, fault := a.ask(*call)
 	if fault == nil { // what stands against the session may have been found when the call was made
-		stands, fault = ask(client.ToolCall{Explain: true})
+		stands, fault = a.ask(client.ToolCall{Explain: true})
 	}
 	if fault == nil && stands.Message != "" && len(call.Result) < maxResult {
-		if hinted := withHint(call.Result, content, stands.Message); hinted != nil {
-			pass.Result = &extmcppb.McpResponseResult_Mutated{Mutated: hinted}
-		}
+		_ = a.inTurn(size, func() { // without a turn, the result passes as it is
+			if hinted := withHint(call.Result, content, stands.Message); hinted != nil {
+				pass.Result = &extmcppb.McpResponseResult_Mutated{Mutated: hinted}
+			}
+		})
 	}
 	return connect.NewResponse(pass), nil
 }
@@ -109,7 +128,7 @@ func (h *Handler) checkResponse(ctx context.Context, q *connect.Request[extmcppb
 func madeIn(m *extmcppb.McpResponse) (call *client.ToolCall, content []json.RawMessage) {
 	about := m.GetMetadataContext().GetFields()
 	tool := about["tool"].GetStringValue()
-	if m.GetMethod() != toolCall || tool == "" || about["arguments"] == nil {
+	if tool == "" || about["arguments"] == nil {
 		return nil, nil
 	}
 	var result struct {
@@ -150,25 +169,50 @@ type question interface {
 	GetServiceNames() []string
 }
 
-// ask asks about a call with the headers of the request that makes it, and the key in them, in
-// the question's metadata or in those of gRPC: no headers come with results.
-func (h *Handler) ask(ctx context.Context, rpc, header http.Header, q question, call client.ToolCall) (*client.ToolDecision, *client.Error) {
+// asker asks for agentgateway about a call, in the name of the request that makes it.
+type asker struct {
+	api     *checkapi.API
+	request *http.Request
+	cancel  context.CancelFunc
+	session string
+}
+
+// asker returns an asker with the headers of the request that makes a call, and the key in them,
+// in the question's metadata or in those of gRPC: no headers come with results.
+func (h *Handler) asker(ctx context.Context, rpc, header http.Header, q question) (*asker, *client.Error) {
 	about := q.GetMetadataContext().GetFields()
 	if key := about["key"].GetStringValue(); key != "" {
 		header.Set(access.Header, key)
 	}
 	keyed(header, rpc)
-	// Who the metadata name as session, else the session in the headers, else all that call the
-	// same servers.
-	call.Session = cmp.Or(about["session"].GetStringValue(), header.Get("X-Session-Id"), header.Get("Mcp-Session-Id"), "agentgateway "+strings.Join(q.GetServiceNames(), " "))
 	within, cancel := beside.Within(ctx, 0)
-	defer cancel()
 	d := described{method: http.MethodPost, path: toolPath, header: header, body: http.NoBody}
 	r, err := d.request(within, callOf(ctx).peer)
 	if err != nil {
+		cancel()
 		return nil, &client.Error{Status: http.StatusBadRequest, Message: err.Error()}
 	}
-	decision, fault := h.cfg.API.Ask(http.Header{}, r, "", call)
+	// Who the metadata name as session, else the session in the headers, else all that call the
+	// same servers.
+	session := cmp.Or(about["session"].GetStringValue(), header.Get("X-Session-Id"), header.Get("Mcp-Session-Id"), "agentgateway "+strings.Join(q.GetServiceNames(), " "))
+	return &asker{h.cfg.API, r, cancel, session}, nil
+}
+
+// inTurn reads n bytes of JSON: callers with large ones are served in turn.
+func (a *asker) inTurn(n int, read func()) *client.Error {
+	give, fault := a.api.Turn(a.request, n)
+	if fault != nil {
+		return fault
+	}
+	defer give()
+	read()
+	return nil
+}
+
+// ask asks about a call.
+func (a *asker) ask(call client.ToolCall) (*client.ToolDecision, *client.Error) {
+	call.Session = a.session
+	decision, fault := a.api.Ask(http.Header{}, a.request, "", call)
 	if fault != nil {
 		return nil, fault
 	}
