@@ -102,6 +102,42 @@ func TestToolRunnersSessionsAndCallersAreApart(t *testing.T) {
 	}
 }
 
+// A call that was allowed and is not made counts no longer; one that is neither made nor given back
+// stays counted, as one without a result.
+func TestLeasesCountOnlyWhatIsMade(t *testing.T) {
+	t.Parallel()
+	c, err := client.New(start(t, echo(t)).URL(), client.WithAPIKey("sk-one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := c.Run(client.ToolCall{Session: "s"}, func(err error) { t.Error(err) })
+	take := func() *client.Lease {
+		t.Helper()
+		lease, err := run.Lease(t.Context(), "read", map[string]string{"path": "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lease
+	}
+	for range 9 {
+		lease := take()
+		lease.Cancel(t.Context())
+		lease.Done(t.Context(), "the text of a")
+	}
+	for n := 1; n <= 3; n++ {
+		lease := take()
+		lease.Done(t.Context(), "the text of a")
+		if lease.Decision.Counts.Streak != n {
+			t.Errorf("call %d: %+v", n, lease.Decision.Counts)
+		}
+	}
+	take() // is never settled
+	_, err = run.Lease(t.Context(), "read", map[string]string{"path": "a"})
+	if loop := new(client.LoopDetectedError); !errors.As(err, &loop) || loop.HitCount != 5 {
+		t.Errorf("the fifth call: %v", err)
+	}
+}
+
 func TestToolResultsTellProgressFromCircles(t *testing.T) {
 	t.Parallel()
 	ask := runs(t, start(t, echo(t)).URL(), "s1")

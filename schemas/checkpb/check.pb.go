@@ -1996,8 +1996,10 @@ type ToolRun struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Absent to ask what is known of the session, which changes nothing.
 	Call *ToolCall `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
-	// The call was made; else it is about to be.
-	Done          bool `protobuf:"varint,2,opt,name=done,proto3" json:"done,omitempty"`
+	// The call was made, or will not be; else it is about to be.
+	Done bool `protobuf:"varint,2,opt,name=done,proto3" json:"done,omitempty"`
+	// The call that was asked about is not made, and counts no longer.
+	Canceled      bool `protobuf:"varint,3,opt,name=canceled,proto3" json:"canceled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2042,6 +2044,13 @@ func (x *ToolRun) GetCall() *ToolCall {
 func (x *ToolRun) GetDone() bool {
 	if x != nil {
 		return x.Done
+	}
+	return false
+}
+
+func (x *ToolRun) GetCanceled() bool {
+	if x != nil {
+		return x.Canceled
 	}
 	return false
 }
@@ -3842,10 +3851,11 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x04tool\x18\x0f \x01(\fR\x04tool\x12\x14\n" +
 	"\x05cycle\x18\x10 \x01(\fR\x05cycle\x12*\n" +
 	"\x03run\x18( \x01(\v2\x18.unloop.check.v1.ToolRunR\x03runJ\x04\b\x04\x10\n" +
-	"J\x04\b\v\x10\fJ\x04\b\f\x10\r\"L\n" +
+	"J\x04\b\v\x10\fJ\x04\b\f\x10\r\"h\n" +
 	"\aToolRun\x12-\n" +
 	"\x04call\x18\x01 \x01(\v2\x19.unloop.check.v1.ToolCallR\x04call\x12\x12\n" +
-	"\x04done\x18\x02 \x01(\bR\x04done\"\xe6\x03\n" +
+	"\x04done\x18\x02 \x01(\bR\x04done\x12\x1a\n" +
+	"\bcanceled\x18\x03 \x01(\bR\bcanceled\"\xe6\x03\n" +
 	"\n" +
 	"ToolReport\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x16\n" +

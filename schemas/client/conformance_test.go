@@ -40,6 +40,14 @@ type cases struct {
 		Error    string
 		Problems int
 	}
+	Leases []struct {
+		Name     string
+		Answers  []answer
+		Settle   [][]any // how, and with what
+		Sent     []any
+		Error    string
+		Problems int
+	}
 }
 
 type answer struct {
@@ -244,6 +252,42 @@ func TestConformanceOfGuards(t *testing.T) {
 			}
 			if h := run.Header(); h.Get("X-Session-ID") != "s" || h.Get("X-Project-ID") != "demo" || len(h) != 2 {
 				t.Errorf("headers %v", h)
+			}
+		})
+	}
+}
+
+func TestConformanceOfLeases(t *testing.T) {
+	t.Parallel()
+	for _, c := range conformance(t).Leases {
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			url, sent := inTurn(t, c.Answers)
+			asking, err := New(url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			problems, said := 0, ""
+			run := asking.Run(ToolCall{Session: "s", Project: "demo"}, func(error) { problems++ })
+			lease, err := run.Lease(t.Context(), "weather", map[string]string{"city": "Oslo"})
+			if err != nil {
+				said, c.Settle = err.Error(), nil
+			}
+			for _, step := range c.Settle {
+				switch step[0] {
+				case "done":
+					lease.Done(t.Context(), step[1])
+				case "fail":
+					lease.Fail(t.Context(), errors.New(step[1].(string)))
+				case "cancel":
+					lease.Cancel(t.Context())
+				}
+			}
+			if said != c.Error || problems != c.Problems {
+				t.Errorf("error %q and %d problems, want %q and %d", said, problems, c.Error, c.Problems)
+			}
+			if diff := cmp.Diff(c.Sent, append([]any{}, *sent...)); diff != "" {
+				t.Errorf("sent (-want +got):\n%s", diff)
 			}
 		})
 	}

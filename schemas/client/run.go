@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -93,17 +94,67 @@ func (r *Run) ask(ctx context.Context, tool string, arguments any, report func(*
 	return nil
 }
 
-// Guard returns the tool with a check before each call, and a report of its result after
-// it. A call that is stopped returns the error of ToolDecision.Err; its text is written for a
-// model to read.
+// Lease is one call that may be made. It is settled with its result, its error, or with the word
+// that it was not made; what settles it again does nothing. One that is never settled counts as a
+// call whose result is not known, and is forgotten with its session. It may be used by many
+// goroutines at once.
+type Lease struct {
+	// Decision is the answer to the check; nil if the call was not checked.
+	Decision *ToolDecision
+
+	run       *Run
+	tool      string
+	arguments any
+	settled   atomic.Bool
+}
+
+// Lease asks whether a call may be made. The error of a call that is stopped is that of
+// ToolDecision.Err.
+func (r *Run) Lease(ctx context.Context, tool string, arguments any) (*Lease, error) {
+	decision := r.Before(ctx, tool, arguments)
+	if decision != nil && !decision.Allowed() {
+		return nil, decision.Err()
+	}
+	return &Lease{Decision: decision, run: r, tool: tool, arguments: arguments}, nil
+}
+
+// Done reports the call's result.
+func (l *Lease) Done(ctx context.Context, result any) {
+	if l.settled.CompareAndSwap(false, true) {
+		l.run.After(ctx, l.tool, l.arguments, result, nil)
+	}
+}
+
+// Fail reports the error of a call that failed.
+func (l *Lease) Fail(ctx context.Context, err error) {
+	if l.settled.CompareAndSwap(false, true) {
+		l.run.After(ctx, l.tool, l.arguments, nil, err)
+	}
+}
+
+// Cancel says that the call was not made. It counts no longer.
+func (l *Lease) Cancel(ctx context.Context) {
+	if l.settled.CompareAndSwap(false, true) && l.Decision != nil {
+		l.run.ask(ctx, l.tool, l.arguments, func(call *ToolCall) error { call.Cancel = true; return nil })
+	}
+}
+
+// Guard returns the tool with a lease for each call, which is settled with what the tool returns. A
+// call that is stopped returns the error of ToolDecision.Err; its text is written for a model to
+// read.
 func Guard[A, R any](run *Run, name string, tool func(context.Context, A) (R, error)) func(context.Context, A) (R, error) {
 	return func(ctx context.Context, arguments A) (R, error) {
-		if decision := run.Before(ctx, name, arguments); decision != nil && !decision.Allowed() {
+		lease, stopped := run.Lease(ctx, name, arguments)
+		if stopped != nil {
 			var none R
-			return none, decision.Err()
+			return none, stopped
 		}
 		result, err := tool(ctx, arguments)
-		run.After(ctx, name, arguments, result, err)
+		if err != nil {
+			lease.Fail(ctx, err)
+		} else {
+			lease.Done(ctx, result)
+		}
 		return result, err
 	}
 }

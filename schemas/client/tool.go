@@ -26,6 +26,9 @@ type ToolCall struct {
 	// IsError reports whether the result is an error; with nil the policy's patterns
 	// decide.
 	IsError *bool `json:"is_error,omitempty"`
+	// Cancel takes back the newest check of the call that has no result: it was not made, and
+	// counts no longer.
+	Cancel bool `json:"cancel,omitempty"`
 	// Peek asks what would happen, and counts nothing.
 	Peek bool `json:"peek,omitempty"`
 	// Explain, without a Tool, asks for the state of the session.

@@ -95,6 +95,8 @@ func (v *Watch) Step(s Session, now time.Time) (Session, time.Duration) {
 		s.State, v.verdict.Report = toolloop.Step(s.State, v.evidence, v.params.Params, now)
 	case run.GetCall() == nil:
 		v.verdict.Report = toolloop.Explain(s.State, v.params.Params, now)
+	case run.GetCanceled():
+		s.State, v.verdict.Report = toolloop.Cancel(s.State, v.call, v.params.Params, now)
 	case run.GetDone():
 		s.State, v.verdict.Report = toolloop.Result(s.State, v.call, v.params.Params, now)
 	default:

@@ -135,6 +135,13 @@ func (s *session) result(c toolloop.Call) toolloop.Report {
 	return report
 }
 
+func (s *session) cancel(c toolloop.Call) toolloop.Report {
+	s.t.Helper()
+	state, report := toolloop.Cancel(s.state, c, s.params, s.now)
+	s.keep(state)
+	return report
+}
+
 func (s *session) explain() toolloop.Report { return toolloop.Explain(s.state, s.params, s.now) }
 
 // fresh is the gravest level of what a request adds.

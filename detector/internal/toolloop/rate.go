@@ -51,6 +51,19 @@ func (r *rate) occur(at int64) {
 	}
 }
 
+// takeBack removes the newest occurrence. The one before was at a time.
+func (r *rate) takeBack(before int64) {
+	if before == 0 || r.first == r.last {
+		*r = rate{}
+		return
+	}
+	r.hasty -= min(r.hasty, haste(between(before, r.last)))
+	if soon(before, r.last) {
+		r.soon -= min(r.soon, 1)
+	}
+	r.last = before
+}
+
 // quick returns the number of occurrences as far as they came quickly: at least 1.
 func (r *rate) quick() int { return 1 + int(r.hasty)/whole }
 

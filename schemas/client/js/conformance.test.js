@@ -82,6 +82,22 @@ for (const c of cases.guards) {
   });
 }
 
+for (const c of cases.leases) {
+  test(`lease: ${c.name}`, async () => {
+    const { sent, fetch } = gateway(c.answers);
+    let problems = 0;
+    const run = new Client('http://127.0.0.1:8080', { fetch }).run('s', { project: 'demo', onError: () => { problems += 1; } });
+    let error = '';
+    try {
+      const lease = await run.lease('weather', { city: 'Oslo' });
+      for (const [how, what] of c.settle) await lease[how](how === 'fail' ? new Error(what) : what);
+    } catch (err) {
+      error = err.message;
+    }
+    assert.deepEqual([error, problems, sent.map((s) => s.body)], [c.error, c.problems ?? 0, c.sent]);
+  });
+}
+
 test('a stopped call can return words for the model', async () => {
   const { fetch } = gateway([{ status: 200, body: { action: 'block', message: 'try another city' } }]);
   const guarded = new Client('http://127.0.0.1:8080', { fetch }).run('s').guard(() => assert.fail(), { name: 'weather', stopped: (d) => d.message });

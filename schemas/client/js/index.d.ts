@@ -133,6 +133,8 @@ export interface ToolCall extends Check {
   arguments?: unknown;
   result?: unknown;
   is_error?: boolean;
+  /** Takes back the newest check of the call: it was not made. */
+  cancel?: boolean;
   explain?: boolean;
 }
 
@@ -160,6 +162,18 @@ export interface RunOptions {
   onError?: (err: Error) => void;
 }
 
+/** One call that may be made, until it is settled. What settles it again does nothing. */
+export interface Lease {
+  /** The answer to the check; null if the call was not checked. */
+  readonly decision: ToolDecision | null;
+  /** Reports the call's result, which may be an error that the tool returned. */
+  done(result: unknown, isError?: boolean): Promise<void>;
+  /** Reports what the call threw. */
+  fail(err: unknown): Promise<void>;
+  /** Says that the call was not made. It counts no longer. */
+  cancel(): Promise<void>;
+}
+
 /** The calls of one agent. While the gateway is away, they pass. */
 export class Run {
   /** The headers for the run's requests to models. */
@@ -168,6 +182,8 @@ export class Run {
   after(tool: string, args: unknown, result: unknown, isError?: boolean): Promise<ToolDecision | null>;
   /** The decision after which no call may be made until an operator releases the loop. */
   readonly broken: ToolDecision | null;
+  /** Asks whether a call may be made; of one that is stopped it rejects with the decision's error. */
+  lease(tool: string, args: unknown): Promise<Lease>;
   /** Makes a call unless it is stopped, and reports its result. */
   call<R>(
     tool: string,

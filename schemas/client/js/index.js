@@ -241,6 +241,43 @@ export class Client {
 const pause = 5000;
 
 /**
+ * One call that may be made. It is settled with its result, its error, or with the word that it
+ * was not made; what settles it again does nothing. One that is never settled counts as a call
+ * whose result is not known, and is forgotten with its session.
+ */
+class Lease {
+  #ways;
+
+  constructor(decision, ways) {
+    /** The answer to the check; null if the call was not checked. */
+    this.decision = decision;
+    this.#ways = ways;
+  }
+
+  #settle() {
+    const ways = this.#ways;
+    this.#ways = null;
+    return ways;
+  }
+
+  /** Reports the call's result, which may be an error that the tool returned. */
+  async done(result, isError) {
+    await this.#settle()?.report(result, isError);
+  }
+
+  /** Reports what a call threw. */
+  async fail(err) {
+    await this.#settle()?.report(String(err?.message ?? err), true);
+  }
+
+  /** Says that the call was not made. It counts no longer. */
+  async cancel() {
+    const ways = this.#settle();
+    if (this.decision) await ways?.cancel();
+  }
+}
+
+/**
  * The calls of one agent. While the gateway is away, or refuses a check, calls pass, and
  * onError hears of it; by default the first such error of a client is a warning on the console.
  */
@@ -295,6 +332,23 @@ export class Run {
   }
 
   /**
+   * Asks whether a call may be made, and returns its Lease. Of a call that is stopped it rejects
+   * with the decision's error.
+   */
+  async lease(tool, args) {
+    const decision = await this.before(tool, args);
+    if (decision && !decision.allowed) throw decision.error;
+    return this.#held(tool, args, decision);
+  }
+
+  #held(tool, args, decision) {
+    return new Lease(decision, {
+      report: (result, isError) => this.after(tool, args, result, isError),
+      cancel: () => this.#ask({ tool, arguments: args, cancel: true }),
+    });
+  }
+
+  /**
    * Makes a call unless it is stopped, and reports its result. A call that is stopped rejects
    * with the decision's error, or returns what stopped(decision) does. read(made) returns the
    * result in what make() returns, as { result, isError }.
@@ -305,15 +359,16 @@ export class Run {
       if (stopped) return stopped(decision);
       throw decision.error;
     }
+    const lease = this.#held(tool, args, decision);
     let made;
     try {
       made = await make();
     } catch (err) {
-      await this.after(tool, args, String(err?.message ?? err), true);
+      await lease.fail(err);
       throw err;
     }
     const { result, isError } = read(made);
-    await this.after(tool, args, result, isError);
+    await lease.done(result, isError);
     return made;
   }
 

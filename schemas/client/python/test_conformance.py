@@ -121,6 +121,20 @@ class Conformance(unittest.TestCase):
                 headers = [sent.headers[name] for name in ("Authorization", "X-Team", "X-Own", "Content-Type")]
                 self.assertEqual(headers, ["Bearer sk-one", "red", "yes", "application/json"])
 
+    def test_leases(self):
+        for case in CASES["leases"]:
+            with self.subTest(case["name"]), Gateway(case["answers"]) as gateway:
+                problems, error = [], ""
+                run = unloop.Client(gateway.url).run("s", project="demo", on_error=problems.append)
+                try:
+                    lease = run.lease("weather", {"city": "Oslo"})
+                    for how, *what in case["settle"]:
+                        getattr(lease, how)(*(map(LookupError, what) if how == "fail" else what))
+                except unloop.StoppedError as err:
+                    error = str(err)
+                self.assertEqual((error, len(problems)), (case["error"], case.get("problems", 0)))
+                self.assertEqual([s.body for s in gateway.sent], case["sent"])
+
     def test_guards(self):
         for case in CASES["guards"]:
             for kind in ("function", "coroutine"):

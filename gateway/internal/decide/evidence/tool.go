@@ -192,7 +192,10 @@ func runEvidence(t *request.ToolRun, rules provider.Rules) *checkpb.ToolRun {
 	call := &checkpb.ToolCall{
 		Tool: t.Tool, Call: bytesOf(recognize.Call(t.Tool, t.Arguments)), Poll: is.Poll, Wait: is.Wait, Look: is.Look, Once: is.Once,
 	}
-	if !t.Done {
+	switch {
+	case t.Canceled:
+		return &checkpb.ToolRun{Call: call, Done: true, Canceled: true}
+	case !t.Done:
 		return &checkpb.ToolRun{Call: call}
 	}
 	if rules.Ours(t.Result) {

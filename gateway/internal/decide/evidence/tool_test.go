@@ -96,6 +96,7 @@ func TestToolRunnersCallsAreRead(t *testing.T) {
 		"a result that is an error":        {request.ToolRun{Tool: "read", Done: true, Result: []byte("text"), Failed: &yes}, provider.Rules{}, "call done result failed class"},
 		"a result that looks like one":     {request.ToolRun{Tool: "read", Done: true, Result: []byte("Error: no such file")}, provider.Rules{}, "call done result failed class"},
 		"a result that the policy knows":   {request.ToolRun{Tool: "read", Done: true, Result: []byte("alles kaputt")}, provider.Rules{Failures: failures}, "call done result failed class"},
+		"a call that is not made":          {request.ToolRun{Tool: "read", Canceled: true}, provider.Rules{}, "call done canceled"},
 		"a refusal of our own as a result": {request.ToolRun{Tool: "read", Done: true, Result: []byte("recursive_loop_detected: stop")}, provider.Rules{}, "call done ours"},
 	} {
 		e := asked{run: &c.run, session: "s", set: func(in *Input) { in.Reading = map[string]provider.Rules{"p": c.rules} }}.of(t, policies(t, "{tool: {}}"))
@@ -105,7 +106,7 @@ func TestToolRunnersCallsAreRead(t *testing.T) {
 			word string
 			is   bool
 		}{
-			{"call", len(w.GetRun().GetCall().GetCall()) > 0}, {"done", w.GetRun().GetDone()}, {"result", len(w.GetRun().GetCall().GetResult()) > 0},
+			{"call", len(w.GetRun().GetCall().GetCall()) > 0}, {"done", w.GetRun().GetDone()}, {"canceled", w.GetRun().GetCanceled()}, {"result", len(w.GetRun().GetCall().GetResult()) > 0},
 			{"failed", w.GetRun().GetCall().GetFailed()}, {"class", len(w.GetRun().GetCall().GetErrorClass()) > 0}, {"ours", w.GetRun().GetCall().GetOurs()},
 		} {
 			if is.is {

@@ -173,6 +173,7 @@ func TestDescribedRequestIsReadAsItWouldBeSent(t *testing.T) {
 		`{"body":{},"path":"/else","format":"anthropic-messages"}`:   {"", anthropic.Format.Name(), `{}`, true, false, "header", ""},
 		`{"tool":"ls","arguments":"-l","session":"s"}`:               {"openai", chat.Format.Name(), ``, true, false, "s", "ls -l"},
 		`{"tool":"ls","result":{"a":1},"is_error":true}`:             {"openai", chat.Format.Name(), ``, true, false, "header", `ls  done {"a":1} failed`},
+		`{"tool":"ls","cancel":true}`:                                {"openai", chat.Format.Name(), ``, true, false, "header", `ls  canceled`},
 		`{"explain":true,"path":"/v1/x","model":"m","peek":true}`:    {"openai", plain.Format.Name(), ``, false, true, "header", " explain"},
 		`{"tool":"ls","arguments":{"x":null},"path":"/v1/messages"}`: {"anthropic", anthropic.Format.Name(), ``, true, false, "header", `ls {"x":null}`},
 	} {
@@ -197,6 +198,9 @@ func TestDescribedRequestIsReadAsItWouldBeSent(t *testing.T) {
 			if run.Failed != nil && *run.Failed {
 				got.Run += " failed"
 			}
+			if run.Canceled {
+				got.Run += " canceled"
+			}
 			if run.Explain {
 				got.Run = run.Tool + " explain"
 			}
@@ -213,12 +217,16 @@ func TestFaultOfACheckOfAToolCallNamesItsField(t *testing.T) {
 		`{"tool":"ls","prompt":"p","session":"s"}`:   "tool",
 		`{"tool":"ls","method":"PUT","session":"s"}`: "tool",
 		`{"tool":"ls"}`: "session",
-		`{"explain":true,"tool":"ls","session":"s"}`:     "explain",
-		`{"arguments":{},"session":"s"}`:                 "tool",
-		`{"tool":"ls","is_error":true,"session":"s"}`:    "is_error",
-		`{"tool":"ls","is_error":"no","session":"s"}`:    "is_error",
-		`{"explain":1,"session":"s"}`:                    "explain",
-		`{"tool":"ls","path":"elsewhere","session":"s"}`: "path",
+		`{"explain":true,"tool":"ls","session":"s"}`:            "explain",
+		`{"arguments":{},"session":"s"}`:                        "tool",
+		`{"tool":"ls","is_error":true,"session":"s"}`:           "is_error",
+		`{"tool":"ls","is_error":"no","session":"s"}`:           "is_error",
+		`{"tool":"ls","cancel":true,"result":1,"session":"s"}`:  "cancel",
+		`{"tool":"ls","cancel":true,"peek":true,"session":"s"}`: "cancel",
+		`{"cancel":true,"session":"s"}`:                         "tool",
+		`{"explain":true,"cancel":true,"session":"s"}`:          "explain",
+		`{"explain":1,"session":"s"}`:                           "explain",
+		`{"tool":"ls","path":"elsewhere","session":"s"}`:        "path",
 	} {
 		c, fault := parse([]byte(check))
 		if fault == nil {

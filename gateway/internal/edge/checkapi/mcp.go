@@ -34,6 +34,7 @@ const checkSchema = `{"type": "object", "required": ["tool"], "properties": {` +
 	"arguments": {"description": "The call's arguments: an object, or a string that holds JSON."},
 	"result": {"description": "What the tool answered, text or JSON; absent before the call is made."},
 	"is_error": {"type": "boolean", "description": "Whether the result is an error; if absent, it is told by its text."},
+	"cancel": {"type": "boolean", "description": "The call that was asked about is not made after all, and counts no longer."},
 	"peek": {"type": "boolean", "description": "Ask what would happen, and count nothing."}}}`
 
 const explainSchema = `{"type": "object", "properties": {` + sessionSchema + `}}`

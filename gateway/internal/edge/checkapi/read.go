@@ -174,13 +174,13 @@ func (c *checkRequest) field(w *jsonwalk.Walker, name string) (err error) {
 		"session": &c.session, "tenant": &c.tenant, "project": &c.project, "request_id": &c.requestID, "prompt": new(string),
 		"tool": &c.run.Tool,
 	}
-	flags := map[string]*bool{"peek": &c.peek, "probe": &c.probe, "explain": &c.run.Explain}
+	flags := map[string]*bool{"peek": &c.peek, "probe": &c.probe, "explain": &c.run.Explain, "cancel": &c.run.Canceled}
 	into, isText := texts[name]
 	flag, isFlag := flags[name]
 	switch {
 	case !isText && !isFlag && !slices.Contains([]string{"body", "messages", "arguments", "result", "is_error"}, name):
 		return errors.New("is no field of a check; those are body, path, method, format, prompt, messages, model, user, session, tenant, project, " +
-			"request_id, peek and probe, and for tool calls tool, arguments, result, is_error and explain")
+			"request_id, peek and probe, and for tool calls tool, arguments, result, is_error, cancel and explain")
 	case w.Kind() == 'n':
 		return w.Skip()
 	case isText && w.Kind() != '"':

@@ -11,7 +11,7 @@ import (
 // isRun reports whether the check is one of a tool call.
 func (c *checkRequest) isRun() bool {
 	t := &c.run
-	return t.Tool != "" || t.Explain || t.Arguments != nil || t.Done || t.Failed != nil
+	return t.Tool != "" || t.Explain || t.Arguments != nil || t.Done || t.Failed != nil || t.Canceled
 }
 
 // runField reads a field of a check of a tool call.
@@ -48,12 +48,14 @@ func (c *checkRequest) completeRun() *client.Error {
 		return invalid("tool", "tool: a check of tool calls can't have body, prompt, messages, format or method")
 	case c.session == "":
 		return invalid("session", "session: name the session whose calls are counted together")
-	case t.Explain && (t.Tool != "" || t.Arguments != nil || t.Done || t.Failed != nil):
+	case t.Explain && (t.Tool != "" || t.Arguments != nil || t.Done || t.Failed != nil || t.Canceled):
 		return invalid("explain", "explain: asks about the session, without a call")
 	case !t.Explain && t.Tool == "":
 		return invalid("tool", "tool: name the tool that is called")
 	case t.Failed != nil && !t.Done:
 		return invalid("is_error", "is_error: stands beside result")
+	case t.Canceled && (t.Done || c.peek):
+		return invalid("cancel", "cancel: can't stand beside result or peek")
 	}
 	c.path = cmp.Or(c.path, chat.Format.Path)
 	return c.check()

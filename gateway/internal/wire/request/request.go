@@ -69,6 +69,8 @@ type ToolRun struct {
 	Done   bool
 	// Failed reports whether the result is an error; nil if the runner does not say.
 	Failed *bool
+	// Canceled takes back that the call was asked about: it is not made.
+	Canceled bool
 	// Explain asks what is known of the session, without a call.
 	Explain bool
 }

@@ -6,7 +6,7 @@ a guard around tools. It needs the standard library alone.
 Fields have the names that they have on the wire.
 """
 
-from ._client import Client, Decision, Run, ToolDecision
+from ._client import Client, Decision, Lease, Run, ToolDecision
 from ._errors import (
     CheckError,
     KilledError,
@@ -22,6 +22,7 @@ __all__ = [
     "Client",
     "Decision",
     "KilledError",
+    "Lease",
     "LimitedError",
     "LoopDetectedError",
     "Run",

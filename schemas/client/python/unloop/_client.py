@@ -8,6 +8,7 @@ import http.client
 import inspect
 import json
 import logging
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -170,7 +171,7 @@ class Client:
     def check_tool(self, *, headers: Mapping[str, str] | None = None, **call: Any) -> ToolDecision:
         """Asks about a tool's call before it is made, or reports its result.
 
-        The call has the fields session, tool, arguments, result, is_error, peek, explain.
+        The call has the fields session, tool, arguments, result, is_error, cancel, peek, explain.
         """
         return ToolDecision(self._ask(call, headers))
 
@@ -268,6 +269,13 @@ class Run:
             _log.warning("tool calls are not checked: %s", err)
         self._client._warned = True
 
+    def lease(self, tool: str, arguments: Any) -> Lease:
+        """Asks whether a call may be made; raises the decision's error if it is stopped."""
+        decision = self.before(tool, arguments)
+        if decision is not None:
+            decision.raise_if_stopped()
+        return Lease(self, tool, arguments, decision)
+
     def call(self, tool: str, arguments: Any, make: Callable[[], Any], *, stopped: Stopped = None, read: Read = None) -> Any:
         """Makes a call unless it is stopped, and reports its result.
 
@@ -277,12 +285,13 @@ class Run:
         decision = self.before(tool, arguments)
         if decision is not None and not decision.allowed:
             return _stop(decision, stopped)
+        lease = Lease(self, tool, arguments, decision)
         try:
             made = make()
         except Exception as err:
-            self.after(tool, arguments, str(err), True)
+            lease.fail(err)
             raise
-        self.after(tool, arguments, *(read(made) if read else (made,)))
+        lease.done(*(read(made) if read else (made,)))
         return made
 
     async def acall(self, tool: str, arguments: Any, make: Callable[[], Any], *, stopped: Stopped = None, read: Read = None) -> Any:
@@ -290,12 +299,13 @@ class Run:
         decision = await asyncio.to_thread(self.before, tool, arguments)
         if decision is not None and not decision.allowed:
             return _stop(decision, stopped)
+        lease = Lease(self, tool, arguments, decision)
         try:
             made = await make()
         except Exception as err:
-            await asyncio.to_thread(self.after, tool, arguments, str(err), True)
+            await asyncio.to_thread(lease.fail, err)
             raise
-        await asyncio.to_thread(self.after, tool, arguments, *(read(made) if read else (made,)))
+        await asyncio.to_thread(lease.done, *(read(made) if read else (made,)))
         return made
 
     def guard(self, tool: Callable[..., Any] | None = None, *, name: str | None = None, stopped: Stopped = None) -> Any:
@@ -321,6 +331,43 @@ class Run:
                 return self.call(name, _named(signature, args, kwargs), lambda: tool(*args, **kwargs), stopped=stopped)
 
         return guarded
+
+
+class Lease:
+    """One call that may be made.
+
+    It is settled with its result, its error, or with the word that it was not made; what settles
+    it again does nothing. One that is never settled counts as a call whose result is not known,
+    and is forgotten with its session.
+
+    Attributes:
+        decision: the answer to the check; None if the call was not checked.
+    """
+
+    def __init__(self, run: Run, tool: str, arguments: Any, decision: ToolDecision | None) -> None:
+        self.decision = decision
+        self._run = run
+        self._call = (tool, arguments)
+        self._open = threading.Lock()
+
+    def _settles(self) -> bool:
+        return self._open.acquire(blocking=False)
+
+    def done(self, result: Any, is_error: bool | None = None) -> None:
+        """Reports the call's result, which may be an error that the tool returned."""
+        if self._settles():
+            self._run.after(*self._call, result, is_error)
+
+    def fail(self, err: BaseException) -> None:
+        """Reports what the call raised."""
+        if self._settles():
+            self._run.after(*self._call, str(err), True)
+
+    def cancel(self) -> None:
+        """Says that the call was not made. It counts no longer."""
+        if self._settles() and self.decision is not None:
+            tool, arguments = self._call
+            self._run._ask(tool=tool, arguments=arguments, cancel=True)
 
 
 def _stop(decision: ToolDecision, stopped: Stopped) -> Any:

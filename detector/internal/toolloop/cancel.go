@@ -1,0 +1,63 @@
+package toolloop
+
+import (
+	"slices"
+	"time"
+)
+
+// Cancel takes back the newest check of a call that has no result yet, and that no history
+// shows: the call was not made.
+func Cancel(s State, call Call, p Params, now time.Time) (State, Report) {
+	s = s.awake(&p, now)
+	key := call.Key.Key()
+	for i, it := range slices.Backward(s.items) {
+		if it.live && it.calls[0].key == key && !it.calls[0].is(known|answered) {
+			s.uncount(i)
+			s.items = slices.Delete(s.items, i, i+1)
+			return s, s.conclude(&p, false)
+		}
+	}
+	return s, s.stands(&p)
+}
+
+// uncount takes back what count did for item i, a call without a result.
+func (s *State) uncount(i int) {
+	it := &s.items[i]
+	c := &it.calls[0]
+	if c.is(exempt) {
+		return
+	}
+	less := func(n *uint32) { *n -= min(*n, 1) }
+	less(&s.total)
+	if c.is(novel) {
+		less(&s.unique)
+	}
+	e := s.streakOf(c.key)
+	if e == nil || !slices.Contains(s.turn(), i) {
+		return
+	}
+	if !c.is(soft) {
+		less(&s.calls)
+	}
+	if less(&e.occurred); e.occurred == 0 {
+		s.streaks = slices.DeleteFunc(s.streaks, func(e streak) bool { return e.key == c.key })
+		return
+	}
+	less(&e.pure)
+	less(&e.count)
+	less(&e.steady)
+	less(&e.edits)
+	if e.rate.last == it.at {
+		e.rate.takeBack(s.before(i))
+	}
+}
+
+// before returns when the call of item i was made the last time before; 0 if that is not known.
+func (s *State) before(i int) int64 {
+	for _, it := range slices.Backward(s.items[:i]) {
+		if slices.ContainsFunc(it.calls, func(c pastCall) bool { return c.key == s.items[i].calls[0].key }) {
+			return it.at
+		}
+	}
+	return 0
+}
