@@ -108,6 +108,16 @@ func each(text string, found func(detail string, from, to int, steady bool)) {
 		var word string
 		word, rest = next(rest)
 		end := len(text) - len(rest)
+		if isPlain(word) { // as most are
+			if m := negated.next(word, rest); m != "" {
+				found(m, end-len(word), end, true)
+			}
+			if n := spelledOut(word); n != "" {
+				found(n, end-len(word), end, !isCount(rest))
+			}
+			before = word
+			continue
+		}
 		if isFlag(text, end-len(word), end) {
 			found(word, end-len(word), end, true)
 			before, word = word, ""

@@ -25,6 +25,25 @@ func isDetail(word string) bool {
 	return inner
 }
 
+// isPlain reports whether a word has letters alone, no capitals behind small ones, and so is no
+// detail and has no parts.
+func isPlain(word string) bool {
+	lower := false
+	for i := range len(word) {
+		switch kinds[word[i]] {
+		case small:
+			lower = true
+		case upper:
+			if lower {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return word != ""
+}
+
 // The kinds of bytes as details are made of them.
 const (
 	small = iota + 1

@@ -40,6 +40,9 @@ func (s *State) nothingNew(turn []int, p *Params) (Detection, bool) {
 		return Detection{}, false
 	}
 	rounds := s.counted(turn)
+	if n := len(rounds); n == 0 || slices.ContainsFunc(rounds[n-1].calls, func(c pastCall) bool { return s.isNews(rounds[:n-1], &c) }) {
+		return Detection{}, false
+	}
 	before := seen{calls: map[uint64]bool{}, pairs: map[pair]bool{}, older: s.older}
 	var run staleRun
 	last := news
@@ -74,6 +77,30 @@ func (s *State) nothingNew(turn []int, p *Params) (Detection, bool) {
 		f.Level = Block
 	}
 	return f, true
+}
+
+// isNews reports whether a call is news after some rounds, as seen.look says: most are.
+func (s *State) isNews(rounds []round, c *pastCall) bool {
+	answered := c.is(known | failed)
+	if answered && (c.is(retold) || slices.Contains(s.older, pair{c.key, c.result}.mark())) {
+		return false
+	}
+	own, like := pair{c.key, c.result}, c.likeness()
+	for _, r := range rounds {
+		for i := range r.calls {
+			o := &r.calls[i]
+			if !answered && o.key == c.key {
+				return false
+			}
+			if !answered || !o.is(known|failed) {
+				continue
+			}
+			if p, l := (pair{o.key, o.result}), o.likeness(); p == own || l == own || p == like || l == like {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // staleRun is a number of rounds in a row that brought nothing new.

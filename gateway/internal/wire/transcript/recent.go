@@ -15,7 +15,11 @@ func (t *Transcript) kept(i int) *kept { return &t.tail[(t.next+i)%len(t.tail)] 
 // digest returns the digests of the i-th of the kept messages.
 func (t *Transcript) digest(i int) message.Digests {
 	m := t.kept(i)
-	if m.digests == (message.Digests{}) {
+	switch {
+	case m.digests != (message.Digests{}):
+	case t.rounds.GoesOn: // they stay with it
+		m.digests = t.digester.MessageOnce(m.role, m.parts)
+	default:
 		m.digests = t.digester.Message(m.role, m.parts)
 	}
 	return m.digests

@@ -40,14 +40,14 @@ func (d *Digester) Stopped() bool { return d.Stop != nil && d.Stop() }
 // parts of each kind keep their order.
 func (d *Digester) Message(role Role, parts []Part) Digests {
 	f := d.Cache.Read(messageWay+uint64(role), parts, func() Reading {
-		sums := d.message(role, parts)
+		sums := d.MessageOnce(role, parts)
 		return Reading{Digest: sums.Strict, Class: sums.Text}
 	})
 	return Digests{Strict: f.Digest, Text: f.Class}
 }
 
-// message is Message without the cache.
-func (d *Digester) message(role Role, parts []Part) Digests {
+// MessageOnce is Message for a message that nobody reads again.
+func (d *Digester) MessageOnce(role Role, parts []Part) Digests {
 	var fields, others, calls, results fingerprint.Digest
 	for i := range parts {
 		p := &parts[i]

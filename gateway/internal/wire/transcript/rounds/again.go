@@ -1,6 +1,7 @@
 package rounds
 
 import (
+	"github.com/unloop/unloop/gateway/internal/wire/transcript/message"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/toolname"
 )
@@ -10,7 +11,7 @@ import (
 // the same wait while a job runs, or what a human asked for again.
 func Again(items []Item) bool {
 	n := len(items) - 1
-	if n < 2 || len(items[n].Calls) == 0 {
+	if n < 2 || len(items[n].Calls) == 0 || !repeats(items[:n], &items[n].Calls[0]) {
 		return false
 	}
 	m := memory{heard: map[fingerprint.Digest]bool{}, results: map[fingerprint.Digest]fingerprint.Digest{}, at: map[effect]int{}}
@@ -26,6 +27,18 @@ func Again(items []Item) bool {
 		}
 	}
 	return true
+}
+
+// repeats reports whether an earlier call is that of c, with the same result: most are not.
+func repeats(earlier []Item, c *message.ToolCall) bool {
+	for i := range earlier {
+		for k := range earlier[i].Calls {
+			if o := &earlier[i].Calls[k]; o.Key == c.Key && o.Result == c.Result {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // effect is a call with its result.

@@ -60,6 +60,7 @@ type slot struct {
 	answers []answer
 	content []message.Part     // of all results
 	sum     fingerprint.Digest // the key; zero until it is needed
+	lines   lineSet            // of content; nil until they are needed
 }
 
 // answer is the result of one call.
@@ -206,7 +207,7 @@ func (h *history) answer(result *message.Part, content []message.Part) {
 			}
 			if !a.known || a.result.Pending && !result.Pending {
 				from := len(s.content)
-				s.content = append(s.content, content...)
+				s.content, s.lines = append(s.content, content...), nil
 				*a = answer{words: a.words, result: *result, known: true, from: from, to: len(s.content)}
 			}
 			return

@@ -81,7 +81,7 @@ func (t *Rounds) History(rules Rules) (items []Item, before fingerprint.Digest) 
 			it.Calls[c].NotOffered = offered.lacks(&it.Calls[c])
 		}
 	}
-	if n := len(items); n > 0 && h.retold() {
+	if n := len(items); n > 0 && h.retold(t.GoesOn) {
 		for c := range items[n-1].Calls {
 			items[n-1].Calls[c].Retold = !items[n-1].Calls[c].Failed
 		}
@@ -206,9 +206,10 @@ func (t *Rounds) readCall(s *slot, c int, rules *Rules) message.ToolCall {
 	return out
 }
 
-// cache returns the cache for some rules; nil for none.
+// cache returns the cache for some rules; nil for none. What a history that goes on has read of a
+// call stays with it.
 func (t *Rounds) cache(rules *Rules) *message.Cache {
-	if !rules.remembered() {
+	if !rules.remembered() || t.GoesOn && rules.number != 0 {
 		return nil
 	}
 	return t.digester.Cache

@@ -2,6 +2,7 @@ package rounds
 
 import (
 	"bytes"
+	"hash/maphash"
 
 	"github.com/unloop/unloop/gateway/internal/wire/transcript/message"
 )
@@ -15,12 +16,16 @@ const (
 	// probe is how much of a line is looked for first. Nearly all results have a line that
 	// is nowhere else, and need no more.
 	probe = 48
+	// bitsPerLine is the size of a filter of lines: with two bits of each line, one of forty other
+	// lines seems to be in it.
+	bitsPerLine = 12
 )
 
 // retold reports whether each line of the newest round's results stands in an earlier
 // result: other windows of a file, or another search for the same. The first and the last
-// line of a result, which may say what follows, and short ones do not count.
-func (h *history) retold() bool {
+// line of a result, which may say what follows, and short ones do not count. goesOn says that the
+// history is asked again when it has more: its lines are remembered.
+func (h *history) retold(goesOn bool) bool {
 	newest := h.newest()
 	if newest == nil || len(newest.calls) == 0 || len(newest.content) == 0 {
 		return false
@@ -37,7 +42,7 @@ func (h *history) retold() bool {
 			}
 		})
 	}
-	if len(longest) < leastLine || !h.stands(newest, longest) {
+	if len(longest) < leastLine || !h.stands(newest, longest, goesOn) {
 		return false
 	}
 	lines := map[string]bool{}
@@ -48,7 +53,7 @@ func (h *history) retold() bool {
 			}
 		})
 	}
-	if len(lines) < leastLines || len(lines) == mostLines || !h.probed(newest, lines) {
+	if len(lines) < leastLines || len(lines) == mostLines || !h.probed(newest, lines, goesOn) {
 		return false
 	}
 	h.earlier(newest, func(value []byte) bool {
@@ -59,14 +64,14 @@ func (h *history) retold() bool {
 }
 
 // probed reports whether some of the lines may stand in earlier results.
-func (h *history) probed(newest *slot, lines map[string]bool) bool {
+func (h *history) probed(newest *slot, lines map[string]bool, goesOn bool) bool {
 	const probes = 3
 	n := 0
 	for line := range lines {
 		if n++; n > probes {
 			break
 		}
-		if !h.stands(newest, []byte(line)) {
+		if !h.stands(newest, []byte(line), goesOn) {
 			return false
 		}
 	}
@@ -74,13 +79,76 @@ func (h *history) probed(newest *slot, lines map[string]bool) bool {
 }
 
 // stands reports whether a line may stand in an earlier result.
-func (h *history) stands(newest *slot, line []byte) (found bool) {
+func (h *history) stands(newest *slot, line []byte, goesOn bool) bool {
 	part := line[:min(len(line), probe)]
-	h.earlier(newest, func(value []byte) bool {
-		found = bytes.Contains(value, part)
-		return !found
-	})
-	return found
+	for i := range h.slots {
+		s := &h.slots[i]
+		switch {
+		case s == newest || len(s.content) == 0:
+		case goesOn:
+			if s.lines == nil {
+				s.lines = linesOf(s.content)
+			}
+			if s.lines.has(line) {
+				return true
+			}
+		case s.contains(part):
+			return true
+		}
+	}
+	return false
+}
+
+func (s *slot) contains(part []byte) bool {
+	for k := range s.content {
+		if p := &s.content[k]; p.Kind == message.Text && bytes.Contains(p.Value, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// lineSet is a Bloom filter of the lines of results.
+type lineSet []uint64
+
+// linesSeed is that of the hashes of lines, so that nobody can construct lines that fill a filter.
+var linesSeed = maphash.MakeSeed()
+
+func linesOf(content []message.Part) lineSet {
+	var hashes []uint64
+	for i := range content {
+		if content[i].Kind != message.Text {
+			continue
+		}
+		eachLine(content[i].Value, func(line []byte, _ bool) {
+			if len(line) >= leastLine {
+				hashes = append(hashes, maphash.Bytes(linesSeed, line))
+			}
+		})
+	}
+	set := make(lineSet, 1+len(hashes)*bitsPerLine/64)
+	for _, hash := range hashes {
+		for _, bit := range set.bits(hash) {
+			set[bit/64] |= 1 << (bit % 64)
+		}
+	}
+	return set
+}
+
+// bits returns the two bits of a line.
+func (s lineSet) bits(hash uint64) [2]uint64 {
+	n := uint64(len(s)) * 64
+	return [2]uint64{hash >> 32 % n, hash & (1<<32 - 1) % n}
+}
+
+// has reports whether a line may be in the set.
+func (s lineSet) has(line []byte) bool {
+	for _, bit := range s.bits(maphash.Bytes(linesSeed, line)) {
+		if s[bit/64]&(1<<(bit%64)) == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // earlier calls look with the texts of the results before the newest round, until it
@@ -103,15 +171,15 @@ func (h *history) earlier(newest *slot, look func(value []byte) bool) {
 // without the white space around them, and with whether they are the first or the last.
 func eachLine(value []byte, emit func(line []byte, edge bool)) {
 	from, first := 0, true
-	for i := 0; i+1 < len(value); i++ {
-		if value[i] != '\\' {
-			continue
+	for i := 0; i+1 < len(value); i += 2 {
+		n := bytes.IndexByte(value[i:len(value)-1], '\\')
+		if n < 0 {
+			break
 		}
-		if value[i+1] == 'n' {
+		if i += n; value[i+1] == 'n' {
 			emit(bytes.TrimSpace(value[from:i]), first)
 			from, first = i+2, false
 		}
-		i++
 	}
 	emit(bytes.TrimSpace(value[from:]), true)
 }

@@ -85,14 +85,26 @@ func LooksLikeResult(text []byte) bool {
 	return bytes.HasSuffix(last, []byte("$")) || bytes.HasSuffix(last, []byte("]#")) || bytes.HasPrefix(last, []byte("[Command finished with exit code"))
 }
 
-// counted are words for what a harness counts, and left those beside the count. spent are
-// words for what it measures, and sofar those beside that.
-var (
-	counted = []string{"step", "steps", "turn", "turns", "attempt", "attempts", "chance", "chances", "iteration", "iterations", "try", "tries", "round", "rounds", "action", "actions"}
-	left    = []string{"left", "remaining", "remain", "remains", "more"}
-	spent   = []string{"token", "tokens", "cost", "budget", "credits"}
-	sofar   = []string{"used", "spent", "far", "left", "remaining"}
+// The kinds of words in lines that count: of what a harness counts, beside the count (more and
+// remaining say both), of what it measures, and beside that. Others, such as "of", stand between.
+const (
+	counted = 1 << iota
+	left
+	spent
+	sofar
+	between
+	other
 )
+
+var countWords = map[string]int{
+	"step": counted, "steps": counted, "turn": counted, "turns": counted, "attempt": counted, "attempts": counted, "chance": counted, "chances": counted,
+	"iteration": counted, "iterations": counted, "try": counted, "tries": counted, "round": counted, "rounds": counted, "action": counted, "actions": counted,
+	"left": left | sofar, "remaining": left | sofar, "remain": left, "remains": left, "more": left,
+	"token": spent, "tokens": spent, "cost": spent, "budget": spent, "credits": spent, "used": sofar, "spent": sofar, "far": sofar, "of": between,
+}
+
+// longestCountWord is the length of the longest of countWords.
+const longestCountWord = len("iterations")
 
 // edgeLines is the number of first and of last lines of a text that may count steps, and
 // edgeBytes the maximum size of each of these groups.
@@ -117,16 +129,45 @@ func countdown(text []byte) []byte {
 }
 
 func countdownLines(text []byte) (out []byte, masked bool) {
-	lines := bytes.Split(text, []byte("\n"))
-	for i, line := range lines {
-		if (i < edgeLines || i >= len(lines)-edgeLines) && counts(line) {
-			lines[i], masked = recognize.WithoutNumbers(bytes.Clone(line)), true
+	head, tail := edges(text)
+	var places [2 * edgeLines][2]int // of lines that count
+	n := 0
+	for from := 0; from <= len(text); {
+		if from > head && from < tail {
+			from = tail
 		}
+		to := len(text)
+		if i := bytes.IndexByte(text[from:], '\n'); i >= 0 {
+			to = from + i
+		}
+		if counts(text[from:to]) {
+			places[n], n = [2]int{from, to}, n+1
+		}
+		from = to + 1
 	}
-	if !masked {
+	if n == 0 {
 		return text, false
 	}
-	return bytes.Join(lines, []byte("\n")), true
+	done := 0
+	for _, p := range places[:n] {
+		out = append(append(out, text[done:p[0]]...), recognize.WithoutNumbers(bytes.Clone(text[p[0]:p[1]]))...)
+		done = p[1]
+	}
+	return append(out, text[done:]...), true
+}
+
+// edges returns where the last of the first lines begins, and the first of the last lines.
+func edges(text []byte) (head, tail int) {
+	for range edgeLines - 1 {
+		if i := bytes.IndexByte(text[head:], '\n'); i >= 0 {
+			head += i + 1
+		}
+	}
+	tail = len(text) + 1
+	for range edgeLines {
+		tail = 1 + bytes.LastIndexByte(text[:max(0, tail-1)], '\n')
+	}
+	return head, tail
 }
 
 // WithoutSteps returns the result of a tool without the numbers in lines with which a
@@ -145,11 +186,33 @@ func counts(line []byte) bool {
 	if len(line) > longest || !bytes.ContainsAny(line, "0123456789") {
 		return false
 	}
-	words := bytes.FieldsFunc(bytes.ToLower(line), func(r rune) bool { return r < 'a' || r > 'z' })
-	has := func(list []string) bool {
-		return slices.ContainsFunc(words, func(w []byte) bool { return slices.Contains(list, string(w)) })
+	all := 0
+	for i := 0; i < len(line); {
+		from := i
+		for i < len(line) && isLetter(line[i]) {
+			i++
+		}
+		if i > from {
+			all |= kindOf(line[from:i])
+		}
+		i++
 	}
-	step := func(w []byte) bool { return slices.Contains(counted, string(w)) || string(w) == "of" }
-	alone := !slices.ContainsFunc(words, func(w []byte) bool { return !step(w) })
-	return has(counted) && (has(left) || alone) || has(spent) && has(sofar)
+	return all&counted != 0 && (all&left != 0 || all&^(counted|between) == 0) || all&spent != 0 && all&sofar != 0
+}
+
+func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+// kindOf returns the kinds of a word.
+func kindOf(word []byte) int {
+	var lower [longestCountWord]byte
+	if len(word) > len(lower) {
+		return other
+	}
+	for i, c := range word {
+		lower[i] = c | 0x20
+	}
+	if kind, known := countWords[string(lower[:len(word)])]; known {
+		return kind
+	}
+	return other
 }
