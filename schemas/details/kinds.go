@@ -91,3 +91,51 @@ func isWideDetail(word string) bool {
 	}
 	return inner
 }
+
+// spelledOut returns the digits of a small number in English, or "". One and
+// first are left out: they are more often no numbers.
+func spelledOut(word string) string {
+	if len(word) < 3 || len(word) > 7 {
+		return ""
+	}
+	switch word[0] | 0x20 {
+	case 't', 'f', 's', 'e', 'n':
+	default:
+		return ""
+	}
+	switch strings.ToLower(word) { // a tenth of the time of a map
+	case "two", "second":
+		return "2"
+	case "three", "third":
+		return "3"
+	case "four", "fourth":
+		return "4"
+	case "five", "fifth":
+		return "5"
+	case "six", "sixth":
+		return "6"
+	case "seven", "seventh":
+		return "7"
+	case "eight", "eighth":
+		return "8"
+	case "nine", "ninth":
+		return "9"
+	case "ten", "tenth":
+		return "10"
+	case "eleven":
+		return "11"
+	case "twelve":
+		return "12"
+	}
+	return ""
+}
+
+// isCount reports whether a number counts attempts, as in "a third time".
+func isCount(after string) bool {
+	word, _ := next(after[:min(len(after), 16)])
+	switch strings.Trim(word, punctuation) {
+	case "time", "times", "attempt", "attempts", "try", "tries":
+		return true
+	}
+	return false
+}
