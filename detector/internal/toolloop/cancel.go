@@ -12,7 +12,7 @@ func Cancel(s State, call Call, p Params, now time.Time) (State, Report) {
 	key := call.Key.Key()
 	for i, it := range slices.Backward(s.items) {
 		if it.live && it.calls[0].key == key && !it.calls[0].is(known|answered) {
-			s.uncount(i)
+			s.uncount(i, &p)
 			s.items = slices.Delete(s.items, i, i+1)
 			return s, s.conclude(&p, false)
 		}
@@ -21,7 +21,7 @@ func Cancel(s State, call Call, p Params, now time.Time) (State, Report) {
 }
 
 // uncount takes back what count did for item i, a call without a result.
-func (s *State) uncount(i int) {
+func (s *State) uncount(i int, p *Params) {
 	it := &s.items[i]
 	c := &it.calls[0]
 	if c.is(exempt) {
@@ -39,6 +39,7 @@ func (s *State) uncount(i int) {
 	if !c.is(soft) {
 		less(&s.calls)
 	}
+	less(&s.wide)
 	if less(&e.occurred); e.occurred == 0 {
 		s.streaks = slices.DeleteFunc(s.streaks, func(e streak) bool { return e.key == c.key })
 		return
@@ -47,6 +48,8 @@ func (s *State) uncount(i int) {
 	less(&e.count)
 	less(&e.steady)
 	less(&e.edits)
+	// Each occurrence from the threshold on used up a warning.
+	e.warned = min(e.warned, uint32(max(int(e.pure)-p.limits(s.toolName(c.tool), c.is(poll|waited)).warn+1, 0))) //nolint:gosec // a count
 	if e.rate.last == it.at {
 		e.rate.takeBack(s.before(i))
 	}
