@@ -66,6 +66,8 @@ type Data struct {
 	WindowSeconds   int    `json:"window_seconds"`
 	CooldownSeconds int    `json:"cooldown_seconds"`
 	Model           string `json:"model,omitempty"`
+	// Region is the JetStream domain of the detector that found the loop; "" without one.
+	Region string `json:"region,omitempty"`
 	// Session and Caller are hashes of the session and of the API key with the end user.
 	Session    string    `json:"session,omitempty"`
 	Caller     string    `json:"caller,omitempty"`

@@ -149,6 +149,7 @@ func showLoop(out *printer, l *openloop.Record, now time.Time) {
 	line("stopped", savedWords(&l.Saved))
 	line("open", openWords(l, now))
 	line("model", l.Model)
+	line("region", l.Region)
 	line("tenant", l.Tenant)
 	line("project", l.Project)
 	line("session", l.Session)

@@ -123,6 +123,9 @@ func (in *installation) ids() (ids []string) {
 		if err := json.Unmarshal(msg.Data, &e); err != nil {
 			in.t.Fatal(err)
 		}
+		if e.Data.Region != "eu" {
+			in.t.Errorf("a loop of region eu says that it was found in %q", e.Data.Region)
+		}
 		ids = append(ids, e.ID)
 	}
 	return ids

@@ -203,6 +203,9 @@ func (r *Recorder) store(ctx context.Context, u update) (before, out incident.Re
 		case u.loopID == "" && rec.IsOver(first.At) && !rec.Has(u.mark):
 			rec = rec.Follow(first, fresh)
 		}
+		if rec.LoopID == fresh {
+			rec.Region = r.nc.Domain()
+		}
 		next, changed := rec.Apply(u.mark, u.findings)
 		grown = next.Reported.Number > rec.Reported.Number
 		if out = next; !changed {

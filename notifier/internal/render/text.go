@@ -123,7 +123,7 @@ func Fields(e *event.Event) []Field {
 	d := &e.Data
 	all := []Field{
 		{"Policy", d.Policy}, {"Detector", d.Detector}, {"Action", action(e)}, {"Hits", hits(d)}, {"Tool", Tools(e)},
-		{"Tenant", e.TenantID}, {"Project", e.ProjectID}, {"Model", d.Model}, {"Since", at(d.FirstSeen)}, {"Saved", Saved(d.Saved)},
+		{"Tenant", e.TenantID}, {"Project", e.ProjectID}, {"Model", d.Model}, {"Region", d.Region}, {"Since", at(d.FirstSeen)}, {"Saved", Saved(d.Saved)},
 		{"Session", d.Session}, {"Caller", d.Caller}, {"Last seen", at(d.LastSeen)}, {"Loop", d.LoopID},
 	}
 	fields := all[:0]

@@ -221,6 +221,9 @@ func inDomain(domain, subject string) string {
 	return "$JS." + domain + ".API." + subject
 }
 
+// Domain returns the JetStream domain of the streams; "" without one.
+func (c *Conn) Domain() string { return c.settings.Domain }
+
 // API returns the subject of a call of JetStream's API in the connection's domain, such as
 // STREAM.INFO.LOOP_EVENTS.
 func (c *Conn) API(call string) string { return apiSubject(c.settings.Domain, call) }
