@@ -13,6 +13,8 @@ import (
 	"github.com/unloop/unloop/gateway/internal/decide/outcome"
 	"github.com/unloop/unloop/gateway/internal/edge/auth"
 	"github.com/unloop/unloop/gateway/internal/edge/intake"
+	"github.com/unloop/unloop/gateway/internal/edge/spans"
+	"github.com/unloop/unloop/gateway/internal/edge/stages"
 	"github.com/unloop/unloop/gateway/internal/memory/account"
 	"github.com/unloop/unloop/gateway/internal/memory/identity"
 	"github.com/unloop/unloop/gateway/internal/rules/override"
@@ -72,15 +74,8 @@ func (g *Gateway) check(r *http.Request, req *request.Request, who auth.Principa
 		e.answer.Degraded = g.asker.Degraded("starting")
 		return e
 	}
-	e.answer = g.askInSlot(e, give)
+	e.answer = g.ask(e, give)
 	return e
-}
-
-// askInSlot is ask for a request with a slot. A check that waits beyond the timeout takes no
-// processor, and leaves its slot to others.
-func (g *Gateway) askInSlot(e *exchange, give func()) ask.Answer {
-	defer time.AfterFunc(g.cfg.CheckTimeout, give).Stop()
-	return g.ask(e)
 }
 
 // open parses a request in its slot, and returns the slot. A request that waits for memory
@@ -88,7 +83,7 @@ func (g *Gateway) askInSlot(e *exchange, give func()) ask.Answer {
 func (g *Gateway) open(r *http.Request, req *request.Request, rules *policystore.Rules, who auth.Principal) (*request.Request, *limiter.Slot, error) {
 	upload, caller := intake.Held(r), g.stages.Caller(r, req, rules, who)
 	for {
-		slot, err := g.limiter.Take(r.Context(), req.Caller, large(req))
+		slot, err := g.limiter.Take(r.Context(), req.Caller, stages.Large(req))
 		if err != nil || req.Run != nil {
 			return req, &slot, err
 		}
@@ -101,15 +96,6 @@ func (g *Gateway) open(r *http.Request, req *request.Request, rules *policystore
 			return req, &slot, err
 		}
 	}
-}
-
-// large reports whether reading a request takes a processor for long.
-func large(req *request.Request) bool {
-	n := len(req.Body.Bytes)
-	if req.Run != nil {
-		n += len(req.Run.Arguments) + len(req.Run.Result)
-	}
-	return n > limiter.Large || req.Header.Get("Content-Encoding") != ""
 }
 
 // gather returns the evidence of a request.
@@ -125,11 +111,13 @@ func (g *Gateway) gather(r *http.Request, req *request.Request, from *request.Su
 	return found
 }
 
-// ask returns what the detectors say about a request, if there is anything to ask.
-func (g *Gateway) ask(e *exchange) ask.Answer {
+// ask returns what the detectors say about a request, if there is anything to ask. A check that
+// waits beyond the timeout takes no processor, and gives its slot to others.
+func (g *Gateway) ask(e *exchange, give func()) ask.Answer {
 	if e.evidence.Check == nil {
 		return ask.Answer{}
 	}
+	defer time.AfterFunc(g.cfg.CheckTimeout, give).Stop()
 	answer := g.asker.Ask(fair.WithCaller(e.http.Context(), e.req.Caller), e.evidence.Check)
 	if e.req.Uninspected != "" && answer.Degraded == "" && e.evidence.FailClosed {
 		answer.Degraded = g.asker.Degraded("uninspected")
@@ -148,7 +136,7 @@ func (g *Gateway) decide(e *exchange) outcome.Outcome {
 		g.metrics.rules.WithLabelValues(v.Wire.GetPolicy(), v.Wire.GetRule(), mode, v.GetAction().Label()).Inc()
 	}
 	if g.deps.Traces != nil {
-		traceOutcome(e.http.Context(), e.req, &e.from, &out)
+		spans.Outcome(e.http.Context(), e.req, &e.from, &out)
 	}
 	return out
 }

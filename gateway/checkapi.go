@@ -73,17 +73,9 @@ const stoppedRetry = "3600"
 // perhaps after a throttle's delay, with 429, or with 503 where a policy fails closed.
 // The request is counted.
 func (g *Gateway) serveDecision(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		respond.Error(w, &client.Error{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Message: "a decision is asked for with POST"})
-		return
+	if original := checkapi.Asked(w, r); original != nil {
+		g.decideOn(w, original)
 	}
-	original, err := checkapi.Original(r)
-	if err != nil {
-		respond.Error(w, &client.Error{Status: http.StatusBadRequest, Code: "invalid_request", Message: err.Error()})
-		return
-	}
-	g.decideOn(w, original)
 }
 
 // decideOn is serveDecision for the request that a decision is asked for.

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -105,12 +104,9 @@ func (c Config) Validate() error {
 
 // hashKey is the configured key, or nil.
 func (c Config) hashKey() (*[identity.KeySize]byte, error) {
-	if c.CallerHashKey == "" {
-		return nil, nil
+	key, err := identity.ReadKey(c.CallerHashKey)
+	if err != nil {
+		return nil, fmt.Errorf("--caller-hash-key %w", err)
 	}
-	key, err := hex.DecodeString(c.CallerHashKey)
-	if err != nil || len(key) != identity.KeySize {
-		return nil, fmt.Errorf("--caller-hash-key must be %d hex digits, such as `openssl rand -hex %d` prints", 2*identity.KeySize, identity.KeySize)
-	}
-	return (*[identity.KeySize]byte)(key), nil
+	return key, nil
 }

@@ -4,8 +4,6 @@ import (
 	"net/http"
 
 	"github.com/unloop/unloop/gateway/internal/decide/outcome"
-	"github.com/unloop/unloop/gateway/internal/memory/excerpts"
-	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	schema "github.com/unloop/unloop/schemas/excerpts"
 )
 
@@ -18,11 +16,7 @@ func (g *Gateway) keepExcerpt(e *exchange, out *outcome.Outcome) {
 	if p := e.rules.ByID(out.Finding.GetPolicy()); !g.cfg.Local && (p == nil || !p.IncludeExcerpt) {
 		return
 	}
-	// The history was dropped once it was evidence.
-	prompt, err := e.req.Provider.Parse(e.req.Body.Inspected(), provider.Options{Tail: excerpts.Messages, Path: e.req.Path})
-	if err == nil && prompt != nil {
-		g.excerpts.Keep(id, prompt.Transcript, now)
-	}
+	g.excerpts.Read(id, e.req, now)
 }
 
 // Paths implements service.Paths.

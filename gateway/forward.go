@@ -12,6 +12,8 @@ import (
 	"github.com/unloop/unloop/gateway/internal/edge/intake"
 	"github.com/unloop/unloop/gateway/internal/edge/respond"
 	"github.com/unloop/unloop/gateway/internal/edge/rpc"
+	"github.com/unloop/unloop/gateway/internal/edge/spans"
+	"github.com/unloop/unloop/gateway/internal/edge/stages"
 	"github.com/unloop/unloop/gateway/internal/memory/account"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -43,8 +45,8 @@ func (g *Gateway) forward(w http.ResponseWriter, a *account.Account, out outcome
 	}
 	to := forward.Request{Target: req.Target, Body: body, Readable: a.Reads(), Observer: observer}
 	if g.deps.Traces != nil {
-		to.Trace, observer.span = g.startUpstream(a)
-		defer endUpstream(observer.span, a)
+		to.Trace, observer.span = spans.Upstream(g.deps.Traces, a)
+		defer spans.End(observer.span, a)
 	}
 	g.proxy.Forward(w, a.HTTP, to)
 }
@@ -66,7 +68,7 @@ func (g *Gateway) edit(a *account.Account, out *outcome.Outcome) (*request.Body,
 	if err := upload.Take(copies * n); err != nil {
 		return nil, err
 	}
-	slot, err := g.limiter.Take(a.HTTP.Context(), req.Caller, large(req))
+	slot, err := g.limiter.Take(a.HTTP.Context(), req.Caller, stages.Large(req))
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +117,7 @@ func (f *forwarded) Answered(res *http.Response) {
 	f.headers.Put(res.Header)
 	f.a.Answer(res)
 	if f.span != nil {
-		traceStatus(f.span, res.StatusCode, res.StatusCode >= http.StatusBadRequest)
+		spans.Status(f.span, res.StatusCode, res.StatusCode >= http.StatusBadRequest)
 	}
 }
 

@@ -41,6 +41,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/memory/recording"
 	"github.com/unloop/unloop/gateway/internal/memory/resolve"
 	"github.com/unloop/unloop/gateway/internal/memory/spent"
+	"github.com/unloop/unloop/gateway/internal/memory/traffic"
 	"github.com/unloop/unloop/gateway/internal/rules/policystore"
 	"github.com/unloop/unloop/gateway/internal/share/limiter"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
@@ -67,7 +68,7 @@ type Gateway struct {
 	proxy      *forward.Proxy
 	api        *checkapi.API
 	beside     *beside.Handler
-	traffic    traffic
+	traffic    traffic.Minute
 	recorder   *recording.Recorder // nil without --record
 	excerpts   *excerpts.Book      // nil with --no-excerpts
 	repeats    *standing.Requests[basis, *rejected]
@@ -104,10 +105,8 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	g := &Gateway{
 		cfg: cfg, now: time.Now, stages: stages.Stages{MaxInspectBytes: cfg.MaxInspectBytes, Table: table, Memory: evidence.NewMemory(), Spent: spent.New()},
 		deps: deps, metrics: newMetrics(deps.Metrics),
+		bounds: bounds{wait.New(cfg.MaxDelayed, deps.Metrics), intake.NewBodies(cfg.MaxBodyMemory, deps.Metrics), limiter.New(deps.Metrics)},
 	}
-	g.waiting = wait.New(cfg.MaxDelayed, deps.Metrics)
-	g.limiter = limiter.New(deps.Metrics)
-	g.bodies = intake.NewBodies(cfg.MaxBodyMemory, deps.Metrics)
 	for _, opt := range opts {
 		opt(g)
 	}
@@ -119,7 +118,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	}
 	key, _ := cfg.hashKey() // Validate has seen it
 	g.shared = cluster.New(key, deps.Trust, g.now, g.deps.Log)
-	g.watchRecords(deps.Metrics)
+	g.shared.Measure(deps.Metrics)
 	g.ready.Also(g.starts)
 	g.api = checkapi.New(checkapi.Config{
 		Reader: checkapi.Reader{Table: table, MaxBytes: cfg.MaxInspectBytes}, Gate: g.stages.Gate, Decider: checks{g}, Ready: g.ready.Err, ProofKey: cfg.ProofKey,
@@ -132,7 +131,9 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	if err := errors.Join(err, recordErr, besideErr); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
 	}
-	g.excerpts = cfg.excerpts()
+	if !cfg.NoExcerpts {
+		g.excerpts = excerpts.New()
+	}
 	g.stages.Resolver = resolve.New(resolve.Config{Project: cfg.Project, Timeout: cfg.CheckTimeout}, store, deps.Metrics)
 	g.checker = checker.New(deps.NATS, cfg.CheckTimeout, g.now, deps.Metrics)
 	g.checker.Prefer(deps.InProcess)
@@ -146,14 +147,6 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 		return nil, err
 	}
 	return g, nil
-}
-
-// excerpts returns where rounds of open loops are kept; nil if they are not.
-func (c Config) excerpts() *excerpts.Book {
-	if c.NoExcerpts {
-		return nil
-	}
-	return excerpts.New()
 }
 
 // listen opens the gateway's ports, of which the first says which pages may call it.

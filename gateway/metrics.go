@@ -25,5 +25,5 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 // count counts a request by its outcome.
 func (g *Gateway) count(req *request.Request, label string) {
 	g.metrics.requests.WithLabelValues(req.Provider.Name(), label).Inc()
-	g.traffic.note(g.now(), label)
+	g.traffic.Note(g.now(), label)
 }

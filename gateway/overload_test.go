@@ -71,7 +71,7 @@ func TestACheckThatWaitsLongerLeavesItsSlot(t *testing.T) {
 			var given time.Duration
 			began := time.Now()
 			give := sync.OnceFunc(func() { given = time.Since(began) })
-			answer := g.askInSlot(e, give)
+			answer := g.ask(e, give)
 			if give(); given != want || answer.Degraded != "" {
 				t.Errorf("a check of %s gave its slot back after %s: %+v", takes, given, answer)
 			}

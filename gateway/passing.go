@@ -16,21 +16,13 @@ type passing struct{ *Gateway }
 // account of its answer.
 func (g passing) Exchange(w http.ResponseWriter, r *http.Request, onward rpc.Onward) {
 	defer g.bodies.Watch(w, r, request.CallerOf(r)).Free()
-	if g.deps.Traces != nil {
-		g.traced(w, r, func(w http.ResponseWriter, r *http.Request) { g.answer(w, r, onward) })
-		return
-	}
-	g.answer(w, r, onward)
+	g.traced(w, r, func(w http.ResponseWriter, r *http.Request) { g.answer(w, r, onward) })
 }
 
 // Decide answers whether a request may be sent.
 func (g passing) Decide(w http.ResponseWriter, r *http.Request) {
 	defer g.bodies.Watch(w, r, request.CallerOf(r)).Free()
-	if g.deps.Traces != nil {
-		g.traced(w, r, g.decideOn)
-		return
-	}
-	g.decideOn(w, r)
+	g.traced(w, r, g.decideOn)
 }
 
 // goOn lets a request go on behind another proxy, and reads its answer, which that proxy

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"strconv"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/unloop/unloop/gateway/internal/ask/standing"
 	"github.com/unloop/unloop/gateway/internal/decide/clientprofile"
 	"github.com/unloop/unloop/gateway/internal/decide/outcome"
@@ -74,16 +72,7 @@ func (g *Gateway) withOwed(e *exchange) *checkpb.Decision {
 	if e.req.DecisionOnly || e.req.Peek || !g.owed.Any() || outcome.Strongest(d).GetAction() >= checkpb.Action_ACTION_HINT {
 		return d
 	}
-	f := g.owed.Of(owed.KeyOf(&e.from, e.req))
-	if f == nil {
-		return d
-	}
-	with := &checkpb.Decision{}
-	if d != nil {
-		with = proto.CloneOf(d)
-	}
-	with.Action, with.Findings = max(with.GetAction(), f.GetAction()), append(with.GetFindings(), f)
-	return with
+	return g.owed.With(d, owed.KeyOf(&e.from, e.req))
 }
 
 // owe notes that a request goes out with a hint, which is owed until there is an answer.

@@ -3,7 +3,6 @@ package gateway
 import (
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/unloop/unloop/gateway/internal/ask/ask"
 	"github.com/unloop/unloop/gateway/internal/ask/standing"
@@ -11,6 +10,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/decide/evidence"
 	"github.com/unloop/unloop/gateway/internal/decide/outcome"
 	"github.com/unloop/unloop/gateway/internal/edge/auth"
+	"github.com/unloop/unloop/gateway/internal/edge/stages"
 	"github.com/unloop/unloop/gateway/internal/memory/identity"
 	"github.com/unloop/unloop/gateway/internal/rules/policystore"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
@@ -38,7 +38,7 @@ func (g *Gateway) recall(r *http.Request, req *request.Request, who auth.Princip
 	if !g.repeats.Any() || req.Body.Rest != nil {
 		return digest, nil
 	}
-	digest = g.repeats.Digest(raw(r, req, who))
+	digest = g.repeats.Digest(stages.Raw(r, req, who))
 	check, before, decision := g.repeats.Decision(g.now(), digest, basis{rules, g.shared.Hasher()})
 	if decision == nil {
 		return digest, nil
@@ -60,18 +60,9 @@ func (g *Gateway) remember(e *exchange, digest standing.Digest) {
 		return
 	}
 	if digest == (standing.Digest{}) {
-		digest = g.repeats.Digest(raw(e.http, req, e.from.Client))
+		digest = g.repeats.Digest(stages.Raw(e.http, req, e.from.Client))
 	}
 	g.repeats.Remember(g.now(), digest, basis{e.rules, g.shared.Hasher()}, e.evidence.Check, &rejected{
 		form: req.Prompt.Form(), client: clientprofile.Of(req.Header.Get), agent: e.agent,
 	})
-}
-
-// raw returns the request as it came.
-func raw(r *http.Request, req *request.Request, who auth.Principal) *standing.Raw {
-	return &standing.Raw{
-		Method: req.Method, Target: r.RequestURI, Host: req.Host, Header: req.Header, Body: req.Body.Bytes,
-		Peer:   r.RemoteAddr[:max(strings.LastIndexByte(r.RemoteAddr, ':'), 0)],
-		Client: who.ID, Tenant: who.Tenant,
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/decide/explain"
 	"github.com/unloop/unloop/gateway/internal/edge/replay"
 	"github.com/unloop/unloop/gateway/internal/memory/identity"
+	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/gateway/internal/rules/policystore"
 	"github.com/unloop/unloop/schemas/kit/seal"
 )
@@ -30,6 +31,12 @@ type (
 	Explanation = explain.Explanation
 	// PolicyExplained is a policy that applies to the request.
 	PolicyExplained = explain.Policy
+	// Policies is a bundle made ready for requests.
+	Policies = bundle.Set
+	// Policy is one of its policies.
+	Policy = bundle.Policy
+	// PriceTable is what models cost that a bundle does not price.
+	PriceTable = bundle.PriceTable
 	// RuleExplained is a rule of a policy that applies to the request.
 	RuleExplained = explain.Rule
 )
@@ -39,6 +46,10 @@ const ShownMessages = replay.ShownMessages
 
 // ErrRequest says that the input of Explain describes no request.
 var ErrRequest = replay.ErrRequest
+
+// BuiltinPrices returns the price table that comes with the gateway. It must not be
+// changed.
+func BuiltinPrices() *PriceTable { return bundle.BuiltinPrices() }
 
 // NewReplayer returns a replayer by the configured bundle, or by the default policy. now is
 // the time of the requests.

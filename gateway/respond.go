@@ -7,6 +7,7 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/decide/outcome"
 	"github.com/unloop/unloop/gateway/internal/edge/respond"
+	"github.com/unloop/unloop/gateway/internal/edge/spans"
 	"github.com/unloop/unloop/gateway/internal/edge/wait"
 	"github.com/unloop/unloop/gateway/internal/memory/account"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
@@ -37,7 +38,7 @@ func (g *Gateway) respond(w http.ResponseWriter, a *account.Account, out outcome
 	g.count(a.Request, out.Label)
 	a.Status = g.writer.Outcome(w, a.HTTP, a.Request, &out)
 	if g.deps.Traces != nil { // a wait may have changed the outcome
-		traceOutcome(a.HTTP.Context(), a.Request, &a.Subject, &out)
+		spans.Outcome(a.HTTP.Context(), a.Request, &a.Subject, &out)
 	}
 	g.rejected(a, &out)
 }

@@ -1,19 +1,20 @@
 package gateway
 
 import (
-	"cmp"
 	"net/http"
 	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/unloop/unloop/gateway/internal/edge/admit"
 	"github.com/unloop/unloop/gateway/internal/edge/auth"
 	"github.com/unloop/unloop/gateway/internal/edge/beside"
 	"github.com/unloop/unloop/gateway/internal/edge/checkapi"
 	"github.com/unloop/unloop/gateway/internal/edge/intake"
 	"github.com/unloop/unloop/gateway/internal/edge/respond"
 	"github.com/unloop/unloop/gateway/internal/edge/rpc"
+	"github.com/unloop/unloop/gateway/internal/edge/spans"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
@@ -23,11 +24,7 @@ import (
 // ServeHTTP answers a request: of Unloop's own API, of another gateway that asks for a
 // decision, or for an upstream.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if g.deps.Traces != nil {
-		g.serveTraced(w, r)
-		return
-	}
-	g.serve(w, r)
+	g.traced(w, r, g.serve)
 }
 
 // serve is ServeHTTP within the span of the request, if there is one.
@@ -60,7 +57,7 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, onward rpc.Onwa
 	req, who, refusal := g.receive(r, onward != nil)
 	if refusal != nil {
 		if g.deps.Traces != nil {
-			traceStatus(trace.SpanFromContext(r.Context()), refusal.Status, refusal.Status >= http.StatusInternalServerError)
+			spans.Status(trace.SpanFromContext(r.Context()), refusal.Status, refusal.Status >= http.StatusInternalServerError)
 		}
 		respond.Refuse(w, r, req.Provider, *refusal)
 		return
@@ -74,7 +71,7 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, onward rpc.Onwa
 	e.arrived = arrived
 	a, waiting := g.openAccount(e), e.evidence.Waiting
 	if g.deps.Traces != nil {
-		defer traceAnswer(r.Context(), a)
+		defer spans.Answer(r.Context(), a)
 	}
 	defer g.stages.Memory.Answered(&waiting)
 	if e.operator.Stops() {
@@ -106,39 +103,14 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, onward rpc.Onwa
 func (g *Gateway) receive(r *http.Request, elsewhere bool) (*request.Request, auth.Principal, *provider.Refusal) {
 	target, known := g.stages.Table.Route(r)
 	req := request.New(r, target)
-	switch {
-	case elsewhere:
-	case !known:
-		return req, auth.Principal{}, &provider.Refusal{
-			Status: http.StatusNotFound, Code: "unknown_path",
-			Message: "no upstream for this path; " + cmp.Or(route.Misdirected(r), "name one with --upstream default=URL, or use /NAME/… of a configured upstream"),
-		}
-	case target.Escapes:
-		return req, auth.Principal{}, &provider.Refusal{
-			Status: http.StatusBadRequest, Code: "bad_path",
-			Message: "the path's dot segments lead out of the upstream's own path",
-		}
+	if refusal := admit.Target(r, target, known); refusal != nil && !elsewhere {
+		return req, auth.Principal{}, refusal
 	}
 	who, refusal := g.admit(r, req)
-	if refusal == nil && target.Format.NoSocket != "" && asksForWebSocket(r) {
-		refusal = withoutWebSocket(target.Format)
+	if refusal == nil {
+		refusal = admit.WebSocket(r, target.Format)
 	}
 	return req, who, refusal
-}
-
-// withoutWebSocket refuses a prompt format's WebSocket, whose frames would pass unread.
-// Clients then send the same as requests.
-func withoutWebSocket(f *provider.Format) *provider.Refusal {
-	return &provider.Refusal{
-		Status: http.StatusUpgradeRequired, Code: "websocket_not_supported",
-		Message: "Unloop reads " + f.NoSocket + " as HTTP requests, not over WebSocket: send POST to the same URL",
-		Headers: []provider.Header{{Name: "Upgrade", Value: "HTTP/1.1"}, {Name: "Connection", Value: "Upgrade"}, {Name: "X-Should-Retry", Value: "false"}},
-	}
-}
-
-// asksForWebSocket reports whether a request asks to go on as a WebSocket.
-func asksForWebSocket(r *http.Request) bool {
-	return r.Method == http.MethodGet && strings.EqualFold(strings.TrimSpace(r.Header.Get("Upgrade")), "websocket")
 }
 
 // admit finds out who the client is, and reads the body of its request.

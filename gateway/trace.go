@@ -1,114 +1,21 @@
 package gateway
 
 import (
-	"context"
 	"net/http"
-	"strconv"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/unloop/unloop/gateway/internal/decide/outcome"
-	"github.com/unloop/unloop/gateway/internal/memory/account"
-	"github.com/unloop/unloop/gateway/internal/share/bounded"
-	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/schemas/kit/tracing"
 )
 
-// serveTraced answers a request within a span, whose parent is the client's.
-func (g *Gateway) serveTraced(w http.ResponseWriter, r *http.Request) { g.traced(w, r, g.serve) }
-
-// traced serves a request within a span.
+// traced serves a request within a span, whose parent is the client's, if traces are on.
 func (g *Gateway) traced(w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+	if g.deps.Traces == nil {
+		serve(w, r)
+		return
+	}
 	ctx, span := g.deps.Traces.Start(tracing.FromHTTP(r.Context(), r.Header), r.Method, trace.SpanKindServer, attribute.String("http.request.method", r.Method))
 	defer span.End()
 	serve(w, r.WithContext(ctx))
-}
-
-// traceOutcome describes the outcome of a request in its span.
-func traceOutcome(ctx context.Context, req *request.Request, from *request.Subject, out *outcome.Outcome) {
-	span := trace.SpanFromContext(ctx)
-	span.SetName(req.Method + " " + req.Provider.Name())
-	span.SetAttributes(promptAttributes(req, from)...)
-	span.SetAttributes(
-		attribute.String("unloop.outcome", out.Label),
-		attribute.String("unloop.action", out.Finding.GetAction().Label()),
-		attribute.String("unloop.upstream", req.Target.Upstream),
-	)
-	for _, a := range []struct{ key, value string }{
-		{"unloop.policy", out.Finding.GetPolicy()}, {"unloop.detector", out.Finding.GetDetector()}, {"unloop.loop_id", out.Finding.GetLoopId()},
-		{"unloop.degraded", out.Degraded()},
-	} {
-		if a.value != "" {
-			span.SetAttributes(attribute.String(a.key, a.value))
-		}
-	}
-	for _, v := range out.Verdicts {
-		if v.GetAction().Stops() && !v.Wire.GetShadow() {
-			span.SetAttributes(attribute.String("unloop.policy", v.Wire.GetPolicy()), attribute.String("unloop.rule", v.Wire.GetRule()))
-			break
-		}
-	}
-}
-
-// traceStatus notes the status of the answer to a request in a span.
-func traceStatus(span trace.Span, status int, failed bool) {
-	span.SetAttributes(attribute.Int("http.response.status_code", status))
-	if failed {
-		span.SetAttributes(attribute.String("error.type", strconv.Itoa(status)))
-		span.SetStatus(codes.Error, "")
-	}
-}
-
-// traceAnswer notes the status of the answer in the span of a request.
-func traceAnswer(ctx context.Context, a *account.Account) {
-	traceStatus(trace.SpanFromContext(ctx), a.Status, a.Status >= http.StatusInternalServerError)
-}
-
-// maxModel bounds the names of models in spans, in bytes.
-const maxModel = 128
-
-func modelName(model string) string { return bounded.Name(model, maxModel) }
-
-// promptAttributes returns the attributes of a request by the conventions for generative
-// AI; none for a request without a prompt. The conversation is a hash.
-func promptAttributes(req *request.Request, from *request.Subject) []attribute.KeyValue {
-	if !req.Target.Format.Prompt() {
-		return nil
-	}
-	out := []attribute.KeyValue{
-		attribute.String("gen_ai.operation.name", req.Target.Format.Operation), attribute.String("gen_ai.provider.name", req.Target.System()),
-	}
-	if model := req.Model(); model != "" {
-		out = append(out, attribute.String("gen_ai.request.model", modelName(model)))
-	}
-	if session := from.Identity.GetSession(); session != "" {
-		out = append(out, attribute.String("gen_ai.conversation.id", session))
-	}
-	return out
-}
-
-// startUpstream begins the span of the upstream's answer, and returns it and the headers
-// that name it.
-func (g *Gateway) startUpstream(a *account.Account) (http.Header, trace.Span) {
-	req := a.Request
-	name := req.Method
-	if req.Target.Format.Prompt() {
-		name = req.Target.Format.Operation + " " + modelName(req.Model())
-	}
-	attrs := append(promptAttributes(req, &a.Subject), attribute.String("http.request.method", req.Method), attribute.String("server.address", req.Target.URL.Hostname()))
-	if port, err := strconv.Atoi(req.Target.URL.Port()); err == nil {
-		attrs = append(attrs, attribute.Int("server.port", port))
-	}
-	ctx, span := g.deps.Traces.Start(a.HTTP.Context(), name, trace.SpanKindClient, attrs...)
-	return tracing.ToHTTP(ctx), span
-}
-
-// endUpstream ends the span of the upstream's answer, with its tokens where they were read.
-func endUpstream(span trace.Span, a *account.Account) {
-	if u := a.Usage; u.Input > 0 || u.Output > 0 {
-		span.SetAttributes(attribute.Int("gen_ai.usage.input_tokens", u.Input), attribute.Int("gen_ai.usage.output_tokens", u.Output))
-	}
-	span.End()
 }

@@ -6,7 +6,9 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/unloop/unloop/gateway/internal/edge/respond"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
+	"github.com/unloop/unloop/schemas/client"
 )
 
 // DecisionPath is the path of Fairvisor's decision service, which other gateways ask
@@ -21,8 +23,23 @@ const (
 	headerOriginalHost   = "X-Original-Host"
 )
 
-// Original returns the request that a decision is asked for. What its headers do not say
-// is as in the request that asks.
+// Asked returns the request that a decision is asked for, or answers why there is none.
+func Asked(w http.ResponseWriter, r *http.Request) *http.Request {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		respond.Error(w, &client.Error{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Message: "a decision is asked for with POST"})
+		return nil
+	}
+	out, err := Original(r)
+	if err != nil {
+		respond.Error(w, &client.Error{Status: http.StatusBadRequest, Code: "invalid_request", Message: err.Error()})
+		return nil
+	}
+	return out
+}
+
+// Original returns the request that headers describe. What they do not say is as in the
+// request that asks.
 func Original(r *http.Request) (*http.Request, error) {
 	out := r.Clone(r.Context())
 	for _, name := range []string{headerOriginalMethod, headerOriginalURI, headerOriginalHost} {

@@ -9,8 +9,10 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/unloop/unloop/gateway/internal/ask/standing"
 	"github.com/unloop/unloop/gateway/internal/decide/evidence"
 	"github.com/unloop/unloop/gateway/internal/edge/admit"
 	"github.com/unloop/unloop/gateway/internal/edge/auth"
@@ -21,6 +23,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/gateway/internal/rules/descriptor"
 	"github.com/unloop/unloop/gateway/internal/rules/policystore"
+	"github.com/unloop/unloop/gateway/internal/share/limiter"
 	"github.com/unloop/unloop/gateway/internal/wire/past"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
@@ -28,6 +31,24 @@ import (
 	"github.com/unloop/unloop/gateway/internal/wire/transcript"
 	"github.com/unloop/unloop/gateway/internal/wire/usage"
 )
+
+// Large reports whether reading a request takes a processor for long.
+func Large(req *request.Request) bool {
+	n := len(req.Body.Bytes)
+	if req.Run != nil {
+		n += len(req.Run.Arguments) + len(req.Run.Result)
+	}
+	return n > limiter.Large || req.Header.Get("Content-Encoding") != ""
+}
+
+// Raw returns a request as it came from a client.
+func Raw(r *http.Request, req *request.Request, who auth.Principal) *standing.Raw {
+	return &standing.Raw{
+		Method: req.Method, Target: r.RequestURI, Host: req.Host, Header: req.Header, Body: req.Body.Bytes,
+		Peer:   r.RemoteAddr[:max(strings.LastIndexByte(r.RemoteAddr, ':'), 0)],
+		Client: who.ID, Tenant: who.Tenant,
+	}
+}
 
 // Stages are the stages of a request that ask nobody.
 type Stages struct {

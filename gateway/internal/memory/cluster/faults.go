@@ -5,6 +5,10 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/unloop/unloop/schemas/kit/metric"
 )
 
 // Kinds of records, as metrics name them.
@@ -14,8 +18,7 @@ const (
 	kindKey      = "caller_hash_key"
 )
 
-// Kinds returns the kinds of records that the gateways of a cluster share.
-func Kinds() []string { return []string{kindBundle, kindOverride, kindKey} }
+var kinds = []string{kindBundle, kindOverride, kindKey}
 
 // faults has, by kind and key, why records that are stored are not in force.
 type faults struct {
@@ -38,18 +41,24 @@ func (f *faults) replace(kind string, now map[string]error) (fresh map[string]er
 	return fresh
 }
 
-// Faulty returns how many records of a kind are stored and not in force.
-func (s *Shared) Faulty(kind string) int {
-	s.faults.mu.Lock()
-	defer s.faults.mu.Unlock()
-	return len(s.faults.byKind[kind])
+// Measure registers the number of operators' records that are stored and not in force.
+func (s *Shared) Measure(reg prometheus.Registerer) {
+	for _, kind := range kinds {
+		metric.GaugeFunc(prometheus.WrapRegistererWith(prometheus.Labels{"record": kind}, reg), "unloop_gateway_refused_records",
+			"Stored operator records that are ignored because they are unreadable or lack a trusted seal, by kind: bundle, override or caller_hash_key.",
+			func() float64 {
+				s.faults.mu.Lock()
+				defer s.faults.mu.Unlock()
+				return float64(len(s.faults.byKind[kind]))
+			})
+	}
 }
 
 // Remarks returns, for operators, what of the cluster's records is not in force.
 func (s *Shared) Remarks() (all []string) {
 	s.faults.mu.Lock()
 	defer s.faults.mu.Unlock()
-	for _, kind := range Kinds() {
+	for _, kind := range kinds {
 		keys := slices.Sorted(maps.Keys(s.faults.byKind[kind]))
 		if len(keys) == 0 {
 			continue

@@ -14,6 +14,8 @@ import (
 	"github.com/maypok86/otter/v2"
 
 	"github.com/unloop/unloop/gateway/internal/text/excerpt"
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/gateway/internal/wire/transcript"
 	"github.com/unloop/unloop/schemas/excerpts"
 )
@@ -56,6 +58,15 @@ func New() *Book {
 func (b *Book) Wants(loopID string, now time.Time) bool {
 	l, known := b.loops.GetIfPresent(loopID)
 	return loopID != "" && (!known || l.reads < atOnce || now.Sub(l.At) >= pause)
+}
+
+// Read keeps what the request of a loop shows of it. The request is read again, because its
+// history was dropped once it was evidence.
+func (b *Book) Read(loopID string, req *request.Request, now time.Time) {
+	prompt, err := req.Provider.Parse(req.Body.Inspected(), provider.Options{Tail: Messages, Path: req.Path})
+	if err == nil && prompt != nil {
+		b.Keep(loopID, prompt.Transcript, now)
+	}
 }
 
 // Keep keeps what a conversation shows of a loop. It reads the Messages newest messages.

@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"hash"
 	"net/http"
 	"slices"
@@ -23,6 +24,18 @@ import (
 
 // KeySize is the length of the key that callers are hashed with, in bytes.
 const KeySize = 32
+
+// ReadKey reads a key in hex digits. Without any there is none.
+func ReadKey(text string) (*[KeySize]byte, error) {
+	if text == "" {
+		return nil, nil
+	}
+	key, err := hex.DecodeString(text)
+	if err != nil || len(key) != KeySize {
+		return nil, fmt.Errorf("must be %d hex digits, such as `openssl rand -hex %d` prints", 2*KeySize, KeySize)
+	}
+	return (*[KeySize]byte)(key), nil
+}
 
 // maxLabel bounds tenant and project labels, which become subject tokens.
 const maxLabel = 128

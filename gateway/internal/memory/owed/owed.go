@@ -100,6 +100,20 @@ func (h *Hints) Of(key Key) *checkpb.Finding {
 	return nil
 }
 
+// With returns a decision with the hint that is owed to its request, if there is one.
+func (h *Hints) With(d *checkpb.Decision, key Key) *checkpb.Decision {
+	f := h.Of(key)
+	if f == nil {
+		return d
+	}
+	with := &checkpb.Decision{}
+	if d != nil {
+		with = proto.CloneOf(d)
+	}
+	with.Action, with.Findings = max(with.GetAction(), f.GetAction()), append(with.GetFindings(), f)
+	return with
+}
+
 // keep notes a hint that is owed; the lock is held.
 func (h *Hints) keep(key Key, f *checkpb.Finding) {
 	bounded.MakeRoom(h.hints, key, maxHints)

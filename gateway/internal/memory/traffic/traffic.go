@@ -1,4 +1,6 @@
-package gateway
+// Package traffic counts the requests of the last minute, for people who ask whether all is
+// well. It knows the labels of outcomes, and no requests.
+package traffic
 
 import (
 	"sync"
@@ -7,30 +9,30 @@ import (
 	"github.com/unloop/unloop/schemas/status"
 )
 
-// trafficStep is the time that a number of Traffic.Requests covers.
-const trafficStep = status.TrafficMinute / status.TrafficSteps
+// step is the time that a number of Traffic.Requests covers.
+const step = status.TrafficMinute / status.TrafficSteps
 
-// traffic counts the requests of the last minute, for people who ask whether all is well.
-type traffic struct {
+// Minute has the requests of the last minute. The zero Minute has none.
+type Minute struct {
 	mu    sync.Mutex
-	steps [status.TrafficSteps]trafficCount
+	steps [status.TrafficSteps]count
 	last  time.Time
 }
 
-// trafficCount counts the requests of a step, which began at its time divided by trafficStep.
-type trafficCount struct {
+// count counts the requests of a step, which began at its time divided by step.
+type count struct {
 	began                                int64
 	requests, unchecked, hinted, stopped int
 }
 
-// note counts a request with the label of its outcome in metrics.
-func (t *traffic) note(now time.Time, label string) {
-	at := now.UnixNano() / int64(trafficStep)
+// Note counts a request with the label of its outcome in metrics.
+func (t *Minute) Note(now time.Time, label string) {
+	at := now.UnixNano() / int64(step)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := &t.steps[at%status.TrafficSteps]
 	if c.began != at {
-		*c = trafficCount{began: at}
+		*c = count{began: at}
 	}
 	t.last = now
 	c.requests++
@@ -44,15 +46,15 @@ func (t *traffic) note(now time.Time, label string) {
 	}
 }
 
-// describe returns the requests of the last minute; nil if none ever came.
-func (t *traffic) describe(now time.Time) *status.Traffic {
+// Describe returns the requests of the last minute; nil if none ever came.
+func (t *Minute) Describe(now time.Time) *status.Traffic {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.last.IsZero() {
 		return nil
 	}
 	out := &status.Traffic{Last: t.last.UTC(), Requests: make([]int, status.TrafficSteps)}
-	newest := now.UnixNano() / int64(trafficStep)
+	newest := now.UnixNano() / int64(step)
 	for i := range out.Requests {
 		at := newest - int64(status.TrafficSteps-1-i)
 		if c := t.steps[at%status.TrafficSteps]; c.began == at {
