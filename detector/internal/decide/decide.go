@@ -185,7 +185,7 @@ func (c *Check) done() {
 			c.waiting = append(c.waiting, i)
 			continue
 		}
-		c.results[i] = p.result()
+		c.results[i] = p.Result()
 		c.reports = c.reports || len(c.results[i].Incidents) > 0
 	}
 	c.written()
@@ -295,7 +295,7 @@ func (d *Decider) finish(ctx context.Context, check *checkpb.Check, i int, p *pa
 	if err != nil {
 		return evaluate.Result{Err: err}
 	}
-	return p.result()
+	return p.Result()
 }
 
 // wait starts a write and waits for it.

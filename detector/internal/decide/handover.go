@@ -33,7 +33,7 @@ func (d *Decider) send(ctx context.Context, owner string, h *checkpb.Handover) (
 
 // take takes the verdict of a step that another detector applied.
 func (p *part) take(reply *checkpb.HandoverReply) error {
-	if err := json.Unmarshal(reply.GetVerdict(), p.verdict()); err != nil {
+	if err := json.Unmarshal(reply.GetVerdict(), p.Verdict()); err != nil {
 		return fmt.Errorf("read the verdict of another detector: %w", err)
 	}
 	return nil
@@ -56,7 +56,7 @@ func (d *Decider) Step(ctx context.Context, check *checkpb.Check) *checkpb.Hando
 	}
 	var verdict []byte
 	if err == nil {
-		verdict, err = json.Marshal(p.verdict())
+		verdict, err = json.Marshal(p.Verdict())
 	}
 	return &checkpb.HandoverReply{Verdict: verdict, Error: d.explain(err)}
 }

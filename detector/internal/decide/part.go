@@ -26,12 +26,16 @@ type part struct {
 	start func(ctx context.Context, done func(error))
 	// read evaluates the part and leaves its record as it is.
 	read func(ctx context.Context) error
-	// verdict is what the newest step leaves for result.
-	verdict func() any
-	// result is the result of the newest verdict.
-	result func() evaluate.Result
+	evaluated
 	// err is the fault of the part or of its write.
 	err error
+}
+
+// evaluated is what the newest step of a part leaves.
+type evaluated interface {
+	// Verdict is all that Result needs.
+	Verdict() any
+	Result() evaluate.Result
 }
 
 // evaluation is how a part is evaluated.
@@ -39,8 +43,7 @@ type evaluation[S any] interface {
 	Key() string
 	Access() evaluate.Access
 	Step(s S, now time.Time) (next S, ttl time.Duration)
-	Verdict() any
-	Result() evaluate.Result
+	evaluated
 }
 
 // parts reads the parts of a check.
@@ -187,7 +190,7 @@ func newPart[S any](d *Decider, records Records[S], one evaluation[S], err error
 	}
 	step := func(s S) (S, time.Duration) { return one.Step(s, d.Now()) }
 	return part{
-		access: one.Access(), verdict: one.Verdict, result: one.Result,
+		access: one.Access(), evaluated: one,
 		start: func(ctx context.Context, done func(error)) {
 			records.Start(ctx, one.Key(), step, done)
 		},

@@ -11,7 +11,6 @@ package evaluate
 import (
 	"cmp"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/unloop/unloop/detector/internal/incident"
@@ -153,18 +152,18 @@ const maxName = 256
 // Bounded reports whether all names in a check are short enough.
 func Bounded(check *checkpb.Check) bool {
 	id := check.GetIdentity()
-	names := []string{id.GetTenant(), id.GetProject(), id.GetCaller(), id.GetSession()}
+	longest := max(len(id.GetTenant()), len(id.GetProject()), len(id.GetCaller()), len(id.GetSession()))
 	for _, c := range check.GetCounters() {
-		names = append(names, c.GetPolicy(), c.GetDetector(), string(c.GetFingerprint()))
+		longest = max(longest, len(c.GetPolicy()), len(c.GetDetector()), len(c.GetFingerprint()))
 	}
 	for _, w := range check.GetWatches() {
-		names = append(names, w.GetPolicy(), string(w.GetAgent()))
+		longest = max(longest, len(w.GetPolicy()), len(w.GetAgent()))
 	}
 	for _, l := range check.GetLimits() {
-		names = append(names, l.GetPolicy(), l.GetRule(), string(l.GetKey()))
+		longest = max(longest, len(l.GetPolicy()), len(l.GetRule()), len(l.GetKey()))
 	}
 	for _, w := range check.GetSemantics() {
-		names = append(names, w.GetPolicy(), string(w.GetScope()))
+		longest = max(longest, len(w.GetPolicy()), len(w.GetScope()))
 	}
-	return !slices.ContainsFunc(names, func(name string) bool { return len(name) > maxName })
+	return longest <= maxName
 }

@@ -53,7 +53,8 @@ func (s State) AppendBinary(b []byte) ([]byte, error) {
 			section(&c, tagAt, (*moment)(&s.items[i].at))
 		}
 		if loose := s.items[i].loose(); loose != nil {
-			section(&c, tagLoose, &loose)
+			own := loose // on the heap, which most items need not
+			section(&c, tagLoose, &own)
 		}
 	}
 	if len(s.older) > 0 {

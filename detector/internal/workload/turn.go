@@ -12,6 +12,13 @@ const (
 	maxTurns   = 128
 )
 
+// line names a caller's requests of one kind: the first ones of conversations, or later ones.
+type line struct {
+	policy, caller string
+	session        [sessionEnd - askedEnd]byte
+	later          bool
+}
+
 // turns are a caller's newest requests of one kind.
 type turns struct {
 	since time.Time // of the first of them
@@ -57,7 +64,7 @@ func follow(list []turn, next *turn) {
 
 // add returns a caller's requests within a window, the newest last, with one more, which it
 // keeps if told to. A check that was sent twice is one request.
-func (m *Memory) add(key string, own *turn, window time.Duration, keep bool) turns {
+func (m *Memory) add(key line, own *turn, window time.Duration, keep bool) turns {
 	before, known := m.turns[key]
 	if !known {
 		before.since = own.at

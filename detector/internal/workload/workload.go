@@ -27,14 +27,14 @@ const (
 // Make it with New.
 type Memory struct {
 	mu      sync.Mutex
-	turns   map[string]turns     // by caller
+	turns   map[line]turns
 	newest  map[string]string    // prompt by session
 	senders map[string][]*sender // by prompt
 }
 
 // New returns a memory without requests.
 func New() *Memory {
-	return &Memory{turns: map[string]turns{}, newest: map[string]string{}, senders: map[string][]*sender{}}
+	return &Memory{turns: map[line]turns{}, newest: map[string]string{}, senders: map[string][]*sender{}}
 }
 
 // Judgement is what the memory says of a counter.
@@ -83,8 +83,9 @@ func (m *Memory) judge(check *checkpb.Check, c *checkpb.Counter, now time.Time) 
 		prompt: binary.BigEndian.Uint64(c.GetFingerprint()), begin: o.GetBegin(), length: o.GetMessages(),
 		history: o.GetHistory(), before: o.GetBefore(), at: now, sample: c.GetSample(), hit: check.GetHit(),
 	}
-	key := c.GetPolicy() + check.GetIdentity().GetCaller() + string(c.GetFingerprint()[askedEnd:sessionEnd])
-	first, later := "first"+key, "later"+key
+	first := line{c.GetPolicy(), check.GetIdentity().GetCaller(), [sessionEnd - askedEnd]byte(c.GetFingerprint()[askedEnd:sessionEnd]), false}
+	later := first
+	later.later = true
 	window, row := time.Duration(c.GetWindowSeconds())*time.Second, int(c.GetSteps()[0].GetAt())
 	if o.GetFirst() {
 		known := m.add(first, &own, window, !check.GetPeek())
@@ -99,7 +100,7 @@ func (m *Memory) judge(check *checkpb.Check, c *checkpb.Counter, now time.Time) 
 }
 
 // makeRoom removes any entry of a map that holds limit entries, unless the map has the key.
-func makeRoom[V any](m map[string]V, key string, limit int) {
+func makeRoom[K comparable, V any](m map[K]V, key K, limit int) {
 	if _, known := m[key]; known || len(m) < limit {
 		return
 	}

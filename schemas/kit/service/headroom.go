@@ -1,6 +1,7 @@
 package service
 
 import (
+	"runtime"
 	"runtime/debug"
 	"sync"
 
@@ -39,7 +40,10 @@ var MemoryLimit = sync.OnceValue(func() int64 {
 // memory of one that has much and does little, unless it was told to be small: GOMEMLIMIT takes
 // the headroom for memory in use, and the rest would be too little. GOGC holds as ever.
 // Services do it as they start.
+//
+// The allocations are sampled no more, since nothing reads that profile.
 func Headroom() {
+	runtime.MemProfileRate = 0
 	if fits(MemoryLimit()) {
 		_ = reserve()
 	}

@@ -232,6 +232,9 @@ func (t *Transcript) keep(role message.Role) {
 	case limit == 0:
 		t.open = t.open[:0]
 	case len(t.tail) < limit:
+		if t.tail == nil {
+			t.tail = make([]kept, 0, usualMessages)
+		}
 		t.tail = append(t.tail, kept{role: role, parts: t.open})
 		t.open = t.buffer()
 	default:

@@ -140,6 +140,9 @@ func (s *slot) addCall(p *message.Part, words fingerprint.Digest) {
 // push returns a slot for a new item.
 func (h *history) push(d *message.Digester) *slot {
 	if len(h.slots) < h.limit {
+		if h.slots == nil {
+			h.slots = make([]slot, 0, min(usualSlots, h.limit))
+		}
 		h.slots = append(h.slots, h.empty())
 		return &h.slots[len(h.slots)-1]
 	}

@@ -15,6 +15,8 @@ import (
 const (
 	// maxTurns is the maximum number of messages of a conversation without calls.
 	maxTurns = 1024
+	// usualTurns is room for the messages of most conversations.
+	usualTurns = 16
 	// maxPreamble is the number of bytes of the instructions that are searched for the
 	// form of actions.
 	maxPreamble = 256 << 10
@@ -57,6 +59,9 @@ func (a *chat) message(role message.Role, parts []message.Part) {
 	}
 	a.spoken = a.spoken || role == message.Assistant
 	a.read, a.rounds = false, nil
+	if a.turns == nil {
+		a.turns, a.texts = make([]turn, 0, usualTurns), make([][]byte, 0, usualTurns)
+	}
 	from := len(a.texts)
 	for i := range parts {
 		switch parts[i].Kind {
