@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -260,5 +261,31 @@ func TestProgressComesToItsEnd(t *testing.T) {
 	}
 	if moves < 100 {
 		t.Errorf("progress moved %d times", moves)
+	}
+}
+
+// A file that is one value is evaluated request by request, and so told of.
+func TestProgressMovesWithinOneValue(t *testing.T) {
+	t.Parallel()
+	for name, write := range map[string]func(*testing.T, string){"swe.traj": recordings["swe-agent"].write, "openhands.json": recordings["openhands"].write, "messages.json": func(t *testing.T, path string) {
+		t.Helper()
+		var list []string
+		for i := range rounds {
+			list = append(list, fmt.Sprintf(`{"role":"user","content":"again %d"}`, i), `{"role":"assistant","content":"done"}`)
+		}
+		writeFile(t, path, `{"messages":[`+strings.Join(list, ",\n")+`]}`)
+	}} {
+		path := filepath.Join(t.TempDir(), name)
+		write(t, path)
+		files, err := At(path, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var moves []int64
+		cfg := config()
+		cfg.Progress = func(n int64) { moves = append(moves, n) }
+		if _, err := Files(t.Context(), files, cfg); err != nil || len(moves) < rounds || slices.Max(moves) > files[0].Size/2 {
+			t.Errorf("%s: progress moved by %v of %d bytes, %v", name, moves, files[0].Size, err)
+		}
 	}
 }

@@ -295,8 +295,14 @@ func open(f File) iter.Seq2[logs.Request, error] {
 		}
 		defer func() { _ = in.Close() }() // it was only read
 		all := counted{Reader: in}
+		var before int64 // the entry of the request
+		line, read := 0, int64(0)
 		for q, err := range logs.Open(bufio.NewReader(&all)) {
-			if q.Read = all.n; !yield(q, err) {
+			if q.Line != line {
+				line, before = q.Line, read
+			}
+			read = all.n
+			if q.Read = before + int64(cmp.Or(q.Share, 1)*float64(read-before)); !yield(q, err) {
 				return
 			}
 		}

@@ -52,6 +52,9 @@ type Request struct {
 	// Read is how many bytes of the input were read with the request; 0 if its reader does
 	// not count them.
 	Read int64
+	// Share is how much of its entry an entry with several requests has up to the request; 0 for
+	// all.
+	Share float64
 	// Time is the time of the request; zero if it is not recorded, as in sessions.
 	Time time.Time
 	// Method and Path, with the query, are those of the client, or else the usual ones of

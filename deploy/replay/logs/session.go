@@ -10,11 +10,13 @@ import (
 
 // messages is a session of OpenAI messages.
 type messages struct {
-	list  []message
-	size  int // bytes
-	id    string
-	model string
-	tools jsontext.Value
+	list []message
+	size int // bytes
+	// shared is the size of those that requests have.
+	shared int
+	id     string
+	model  string
+	tools  jsontext.Value
 }
 
 type message struct {
@@ -82,7 +84,7 @@ func (m *messages) expand(out *sink) {
 	requests := 0
 	request := func() {
 		requests++
-		out.request(Request{Source: Session, Path: pathChat, Session: m.id, Model: m.model, Conversation: c, Added: added})
+		out.request(Request{Source: Session, Path: pathChat, Session: m.id, Model: m.model, Conversation: c, Added: added, Share: float64(m.shared) / float64(m.size)})
 		added = nil
 	}
 	for i, message := range m.list {
@@ -93,6 +95,7 @@ func (m *messages) expand(out *sink) {
 			return
 		}
 		added = append(added, message.raw)
+		m.shared += len(message.raw)
 	}
 	if requests == 0 && m.list[len(m.list)-1].role != "assistant" {
 		request()

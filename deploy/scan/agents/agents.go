@@ -204,23 +204,23 @@ func skipLine(in *bufio.Reader) error {
 	}
 }
 
-// whole reads a file that is one JSON value.
-func whole[T any](path string, read func(v *T, yield func(Step) bool) error) iter.Seq2[Step, error] {
+// whole reads a file that is one JSON value, whose steps take the more of it the more there are.
+func whole[T any](path string, steps func(v *T) []Step) iter.Seq2[Step, error] {
 	return func(yield func(Step, error) bool) {
 		v := new(T)
 		data, err := readFile(path)
 		if err == nil {
 			err = decode(data, v)
 		}
-		more := true
-		if err == nil {
-			err = read(v, func(s Step) bool {
-				more = yield(s, nil)
-				return more
-			})
-		}
-		if err != nil && more {
+		if err != nil {
 			yield(Step{}, err)
+			return
+		}
+		all := steps(v)
+		for i, s := range all {
+			if s.Read = int64(float64(len(data)) * float64(i+1) / float64(len(all))); !yield(s, nil) {
+				return
+			}
 		}
 	}
 }

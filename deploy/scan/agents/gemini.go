@@ -24,10 +24,7 @@ var gemini = Agent{
 	Read: func(path, _ string) iter.Seq2[Step, error] {
 		r := &geminiReader{}
 		if filepath.Ext(path) == ".json" {
-			return whole(path, func(chat *geminiLine, yield func(Step) bool) error {
-				r.all(chat.Messages, chat.Session, yield)
-				return nil
-			})
+			return whole(path, func(chat *geminiLine) []Step { return r.all(chat.Messages, chat.Session) })
 		}
 		return lines(path, r.read)
 	},
@@ -37,7 +34,6 @@ var gemini = Agent{
 type geminiReader struct {
 	session string
 	last    *geminiMessage
-	line    int
 }
 
 type geminiLine struct {
@@ -78,7 +74,7 @@ type geminiMessage struct {
 	} `json:"toolCalls"`
 }
 
-func (r *geminiReader) read(line []byte, n int, yield func(Step) bool) error {
+func (r *geminiReader) read(line []byte, _ int, yield func(Step) bool) error {
 	var l geminiLine
 	if err := decode(line, &l); err != nil {
 		return err
@@ -86,19 +82,19 @@ func (r *geminiReader) read(line []byte, n int, yield func(Step) bool) error {
 	if l.Session != "" {
 		r.session = l.Session
 	}
-	r.line = n
-	r.all(append(l.Set.Messages, l.geminiMessage), r.session, yield)
+	for _, s := range r.all(append(l.Set.Messages, l.geminiMessage), r.session) {
+		if !yield(s) {
+			break
+		}
+	}
 	return nil
 }
 
-func (r *geminiReader) all(messages []geminiMessage, session string, yield func(Step) bool) {
+func (r *geminiReader) all(messages []geminiMessage, session string) (all []Step) {
 	for i := range messages {
-		for _, s := range r.steps(&messages[i], session) {
-			if !yield(s) {
-				return
-			}
-		}
+		all = append(all, r.steps(&messages[i], session)...)
 	}
+	return all
 }
 
 // steps returns those of a message. An answer that comes again has the results of its calls.

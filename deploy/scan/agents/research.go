@@ -18,10 +18,7 @@ var sweAgent = Agent{
 	Keeps:      func(string) bool { return false },
 	Recognizes: func(name string, _ []byte) bool { return filepath.Ext(name) == ".traj" },
 	Read: func(path, _ string) iter.Seq2[Step, error] {
-		return whole(path, func(t *sweTrajectory, yield func(Step) bool) error {
-			t.steps(filepath.Base(path), yield)
-			return nil
-		})
+		return whole(path, func(t *sweTrajectory) []Step { return t.steps(filepath.Base(path)) })
 	},
 }
 
@@ -41,7 +38,7 @@ type sweTrajectory struct {
 	} `json:"history"`
 }
 
-func (t *sweTrajectory) steps(session string, yield func(Step) bool) {
+func (t *sweTrajectory) steps(session string) (all []Step) {
 	for i, m := range t.History {
 		step := Step{Session: session, Line: i + 1, Text: string(m.Content), Kind: Said}
 		switch {
@@ -56,10 +53,9 @@ func (t *sweTrajectory) steps(session string, yield func(Step) bool) {
 				step.ID = m.CallIDs[0]
 			}
 		}
-		if !yield(step) {
-			return
-		}
+		all = append(all, step)
 	}
+	return all
 }
 
 // arguments returns arguments as JSON; what is none becomes a string.
@@ -81,13 +77,13 @@ var openHands = Agent{
 			(bytes.Contains(begin, []byte(`"action"`)) || bytes.Contains(begin, []byte(`"observation"`)))
 	},
 	Read: func(path, _ string) iter.Seq2[Step, error] {
-		return whole(path, func(events *[]openHandsEvent, yield func(Step) bool) error {
+		return whole(path, func(events *[]openHandsEvent) (all []Step) {
 			for i := range *events {
-				if s, ok := (*events)[i].step(filepath.Base(path)); ok && !yield(s) {
-					break
+				if s, ok := (*events)[i].step(filepath.Base(path)); ok {
+					all = append(all, s)
 				}
 			}
-			return nil
+			return all
 		})
 	},
 }
