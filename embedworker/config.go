@@ -25,11 +25,8 @@ type Embedding struct {
 // Config is an embedding worker's configuration.
 type Config struct {
 	Embedding
-	ModelTokens int    `default:"256" help:"Longest text for the model, in tokens."`
-	LongText    string `default:"end" enum:"end,average" help:"How to embed a longer text: its end only, or the average of its last windows."`
-
+	ModelTokens  int `default:"256" help:"Longest text for the model, in tokens; of a longer one it reads the end."`
 	ModelThreads int `default:"0" help:"Threads for each inference; 0 means one for each processor."`
-	ModelBatch   int `default:"16" help:"Maximum number of texts in one inference."`
 	EmbedQueue   int `default:"256" help:"Maximum number of texts that wait for the model; further requests fail open."`
 	EmbedCache   int `default:"10000" help:"How many vectors a worker with a model caches."`
 
@@ -77,8 +74,7 @@ func (c Config) sentinelTTL() (time.Duration, error) {
 // embedConfig fills in what model pull installed.
 func (c Config) embedConfig() embed.Config {
 	limits := embed.DefaultLimits()
-	limits.Tokens, limits.LongText, limits.Threads = c.ModelTokens, c.LongText, c.ModelThreads
-	limits.Batch, limits.Queue = c.ModelBatch, c.EmbedQueue
+	limits.Tokens, limits.Threads, limits.Queue = c.ModelTokens, c.ModelThreads, c.EmbedQueue
 	out := embed.Config{Kind: c.Embedder, Model: c.Model, Runtime: c.ONNXRuntime, Limits: limits}
 	if dir, err := pull.DefaultDir(); err == nil {
 		found := pull.Find(dir, runtime.GOOS)

@@ -78,7 +78,7 @@ func TestAFullQueueFailsOpenAtOnce(t *testing.T) {
 	t.Parallel()
 	nc := natstest.StartBare(t).Conn()
 	cfg := onnx(t, realparts.MiniLMModel(t, false))
-	cfg.EmbedQueue, cfg.ModelBatch = 1, 1
+	cfg.EmbedQueue = 1
 	start(t, nc, cfg)
 	var wait sync.WaitGroup
 	var mu sync.Mutex

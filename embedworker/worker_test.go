@@ -456,13 +456,13 @@ func TestConfigurationFaultsComeTogether(t *testing.T) {
 		t.Errorf("the defaults: %v", err)
 	}
 	c := embedworker.DefaultConfig()
-	c.Embedder, c.VectorStore, c.LongText, c.SentinelTTL = "psychic", "paper", "all", "soon"
+	c.Embedder, c.VectorStore, c.ModelTokens, c.SentinelTTL = "psychic", "paper", 7, "soon"
 	c.SentinelThreshold, c.SentinelHistory = 95, 0
 	err := c.Validate()
 	if err == nil {
 		t.Fatal("no fault was found")
 	}
-	for _, fault := range []string{"psychic", "paper", "long texts", "soon", "threshold", "history"} {
+	for _, fault := range []string{"psychic", "paper", "tokens", "soon", "threshold", "history"} {
 		if !strings.Contains(err.Error(), fault) {
 			t.Errorf("%q is missing from:\n%v", fault, err)
 		}

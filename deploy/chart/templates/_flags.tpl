@@ -156,7 +156,6 @@
 - --embedder={{ .values.embedder }}
 - --model-tokens={{ int64 .values.model.tokens }}
 - --model-threads={{ int64 .values.model.threads }}
-- --model-batch={{ int64 .values.model.batch }}
 - --embed-queue={{ int64 .values.queue }}
 - --embed-cache={{ int64 .values.cache }}
 - --vector-store={{ .values.vectorStore }}

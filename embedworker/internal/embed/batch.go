@@ -34,7 +34,7 @@ var bucketEnds = [...]int{16, 32, 64, 128}
 // processor alone, and together they only make each other wait.
 const runTokens = 512
 
-// row is one text, or one window of it, on its way through the model.
+// row is one text on its way through the model.
 type row struct {
 	ids      []int32
 	order    uint64

@@ -15,12 +15,6 @@ const (
 	KindLexical = "lexical"
 )
 
-// What is embedded of a text that is longer than the model reads.
-const (
-	LongEnd     = "end"     // its end
-	LongAverage = "average" // the mean over its last windows
-)
-
 // Config says which embedder to open and how it works.
 type Config struct {
 	Kind string // KindAuto, KindONNX or KindLexical
@@ -36,17 +30,15 @@ type Config struct {
 
 // Limits bound the work of a model.
 type Limits struct {
-	Tokens   int    // most tokens of a row, special ones included
-	LongText string // LongEnd or LongAverage
-	Windows  int    // most windows of a text under LongAverage
-	Queue    int    // most texts that wait; beyond it Embed errs with ErrBusy
-	Batch    int    // most texts of one run
-	Threads  int    // threads inside a run; 0 takes one a processor
+	Tokens  int // most tokens of a text, special ones included; of a longer one the end is read
+	Queue   int // most texts that wait; beyond it Embed errs with ErrBusy
+	Batch   int // most texts of one run
+	Threads int // threads inside a run; 0 takes one a processor
 }
 
 // DefaultLimits are those of all-MiniLM-L6-v2, which was trained on 256 tokens.
 func DefaultLimits() Limits {
-	return Limits{Tokens: 256, LongText: LongEnd, Windows: 4, Queue: 256, Batch: 16}
+	return Limits{Tokens: 256, Queue: 256, Batch: 16}
 }
 
 // Validate returns all faults.
@@ -61,16 +53,10 @@ func (c Config) Validate() error {
 }
 
 func (l Limits) validate() (faults []error) {
-	if l.LongText != LongEnd && l.LongText != LongAverage {
-		faults = append(faults, fmt.Errorf("long texts %q are neither end nor average", l.LongText))
-	}
 	for _, n := range []struct {
 		what         string
 		value, least int
-	}{
-		{"tokens", l.Tokens, 8}, {"windows", l.Windows, 1}, {"queue", l.Queue, 1},
-		{"batch", l.Batch, 1}, {"threads", l.Threads, 0},
-	} {
+	}{{"tokens", l.Tokens, 8}, {"queue", l.Queue, 1}, {"threads", l.Threads, 0}} {
 		if n.value < n.least {
 			faults = append(faults, fmt.Errorf("%s are %d, must be at least %d", n.what, n.value, n.least))
 		}

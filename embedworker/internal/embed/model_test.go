@@ -141,20 +141,6 @@ func TestLongTextsKeepTheirEnd(t *testing.T) {
 	}
 }
 
-func TestLongTextsAreAveragedOverWindowsWhereAsked(t *testing.T) {
-	t.Parallel()
-	c := config(t, realparts.TinyModel(t))
-	c.Limits.LongText, c.Limits.Windows = embed.LongAverage, 2
-	e := open(t, c)
-	end, early := strings.Repeat("x y ", 127), strings.Repeat("a b ", 127)
-	if got := similarity(t, e, early+end, end); got > 0.99999 {
-		t.Error("the window before the end did not count")
-	}
-	if got := similarity(t, e, "p q r s "+early+end, early+end); got < 0.99999 {
-		t.Errorf("a third window counted: %g", got)
-	}
-}
-
 func TestTextsWithoutTokensAreRefused(t *testing.T) {
 	t.Parallel()
 	e := open(t, config(t, realparts.TinyModel(t)))
