@@ -1,9 +1,11 @@
 package forward
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -33,7 +35,7 @@ func NewTransport(caFile string) (*http.Transport, error) {
 	trusted, err := trustedCAs(caFile)
 	return &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
+		DialContext:         dial,
 		TLSHandshakeTimeout: tlsHandshakeTimeout,
 		TLSClientConfig:     &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12},
 		ForceAttemptHTTP2:   true,
@@ -46,6 +48,46 @@ func NewTransport(caFile string) (*http.Transport, error) {
 		// Some upstreams that want the body never say so.
 		ExpectContinueTimeout: time.Second,
 	}, err
+}
+
+// dial returns a connection to an upstream.
+func dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext(ctx, network, addr)
+	if tcp, ok := c.(*net.TCPConn); ok {
+		return direct{tcp}, err
+	}
+	return c, err
+}
+
+// direct is a connection that sends a body in memory as it lies there. net/http limits a body
+// to its length by a reader that only reads, 32 KB at a time.
+type direct struct{ *net.TCPConn }
+
+// ReadFrom implements io.ReaderFrom.
+func (c direct) ReadFrom(r io.Reader) (int64, error) {
+	body, limited := r.(*io.LimitedReader)
+	if !limited {
+		return c.TCPConn.ReadFrom(r)
+	}
+	memory, ok := body.R.(io.WriterTo)
+	if !ok {
+		return c.TCPConn.ReadFrom(r)
+	}
+	return memory.WriteTo(upTo{c.TCPConn, &body.N})
+}
+
+// upTo is a writer that takes a number of bytes.
+type upTo struct {
+	io.Writer
+	left *int64
+}
+
+func (w upTo) Write(p []byte) (n int, err error) {
+	n, err = w.Writer.Write(p[:min(int64(len(p)), *w.left)])
+	if *w.left -= int64(n); err == nil && n < len(p) {
+		err = io.ErrShortWrite
+	}
+	return n, err
 }
 
 // trustedCAs returns the system's CA certificates and those in a PEM file; nil means only
