@@ -40,6 +40,7 @@ require (
 	github.com/unloop/unloop/notifier v0.0.0
 	github.com/unloop/unloop/schemas v0.0.0
 	github.com/unloop/unloop/schemas/kit v0.0.0
+	github.com/yuin/gopher-lua v1.1.1
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp v1.45.0
 	go.opentelemetry.io/proto/otlp v1.11.0
 	go.yaml.in/yaml/v3 v3.0.6

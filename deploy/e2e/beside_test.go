@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,10 +18,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/unloop/unloop/deploy/unloop/system"
+	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/natstest"
 )
 
@@ -148,23 +151,60 @@ func TestGatewaysThatAskAreAnsweredInTheirForm(t *testing.T) {
 // Where Unloop asks for keys, gateways that ask send one; a signature is enough.
 func TestGatewaysThatAskNeedAKeyOrASignature(t *testing.T) {
 	t.Parallel()
-	url := startBeside(t, guarded(t))
+	b := startBesides(t, guarded(t))
+	for name, c := range callouts() {
+		if c.rpc { // see TestCallersOfRPCNeedAKey
+			continue
+		}
+		ask := func(who string) (status int, says string) {
+			t.Helper()
+			status, says, err := b.send(t, c, who, strings.NewReader(c.question("Hello from "+name)))
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			return status, says
+		}
+		status, says := ask("sk-one")
+		if signed := name == "anthropic"; signed != (status/100 == 2) || !signed && (status != http.StatusUnauthorized || !strings.Contains(says, c.malformed.says)) {
+			t.Errorf("%s without a key: %d %s", name, status, says)
+		}
+		if c.header = c.header.Clone(); c.header == nil {
+			c.header = http.Header{}
+		}
+		c.header.Set("X-Unloop-Key", aliceKey)
+		if status, says := ask("sk-one"); status/100 != 2 {
+			t.Errorf("%s with a key: %d %s", name, status, says)
+		}
+	}
+}
+
+// While no detector answers, gateways that ask hear what the policy of the path says: pass, or stop
+// what could not be checked.
+func TestGatewaysThatAskFollowTheFailureMode(t *testing.T) {
+	t.Parallel()
+	silent := natstest.Start(t)
+	if _, err := silent.Conn().Subscribe(schemas.SubjectCheck, func(*nats.Msg) {}); err != nil {
+		t.Fatal(err)
+	}
+	url := startGateway(t, silent.Conn(), &lines{}, echo(t), signedHooks(t), policies(t, `
+bundle_version: 1
+policies:
+  - {id: open, spec: {selector: {pathExact: /v1/messages}, prompt: {max_hits: 1}}}
+  - {id: closed, spec: {selector: {pathExact: /v1/chat/completions}, failure_mode: closed, prompt: {max_hits: 1}}}
+`))
+	stops := map[string]string{"litellm": `"action":"BLOCKED"`, "portkey": `"verdict":false`, "agentgateway": `"status_code":429`, "traefik": `"code":"loop_check_unavailable"`}
 	for name, a := range besideCallers() {
-		want := http.StatusUnauthorized
-		if name == "anthropic" {
-			want = a.passStatus
-		}
-		if got := askBeside(t, url, a); got.status != want || want == a.passStatus && !strings.Contains(string(got.body), a.passes) {
-			t.Errorf("%s without a key: %d %s, want %d", name, got.status, got.body, want)
-		}
-		a.header = a.header.Clone()
-		if a.header == nil {
-			a.header = http.Header{}
-		}
-		a.header.Set("X-Unloop-Key", aliceKey)
-		if got := askBeside(t, url, a); got.status != a.passStatus || !strings.Contains(string(got.body), a.passes) {
-			t.Errorf("%s with a key: %d %s, want %d", name, got.status, got.body, a.passStatus)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := cmp.Or(stops[name], a.passes)
+			got := askBeside(t, url, a)
+			for deadline := time.Now().Add(backWithin); !strings.Contains(string(got.body), want) && got.status == http.StatusServiceUnavailable && time.Now().Before(deadline); {
+				got = askBeside(t, url, a) // it lacked processors
+			}
+			if !strings.Contains(string(got.body), want) || stops[name] == "" && got.status != a.passStatus {
+				t.Errorf("%d %s, want %s", got.status, got.body, want)
+			}
+		})
 	}
 }
 

@@ -20,7 +20,7 @@ var shownBy = map[string]func(*testing.T){
 	"agentgateway, for MCP":           TestAgentgatewaysResultsAreHinted,
 	"Bifrost":                         TestBifrostsPluginStopsALoop,
 	"Traefik":                         TestGatewaysThatAskAreAnsweredInTheirForm,
-	"Kong":                            TestGatewaysThatAskAreAnsweredInTheirForm,
+	"Kong":                            TestKongsFunctionStopsALoop,
 	"nginx":                           TestNginxIsClosedByAStoppedRun,
 	"Anthropic's inference hooks":     TestGatewaysThatAskNeedAKeyOrASignature,
 	"Docker's MCP gateway":            TestCallsThatAreStoppedCloseNginxsLatch,
