@@ -54,7 +54,7 @@ func TestGuardOfALargeFrameworkStopsATool(t *testing.T) {
 		t.Skip(programs + " is not set; make clients sets it")
 	}
 	folder := guardFolder(t, modules)
-	for _, framework := range []string{"mastra", "adk"} {
+	for _, framework := range []string{"mastra", "adk", "genkit", "llamaindex"} {
 		t.Run(framework, func(t *testing.T) {
 			t.Parallel()
 			model := httptest.NewServer(scripted.New(untilTold))

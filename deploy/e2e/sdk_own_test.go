@@ -24,6 +24,10 @@ func unloopSDKs(t *testing.T) map[string]unloopSDK {
 	if node := os.Getenv("UNLOOP_TEST_NODE"); node != "" {
 		sdks["JavaScript"] = unloopSDK{node, []string{"--test", "../../schemas/client/js/conformance.test.js"}, "sdk/guard.mjs"}
 	}
+	bun := filepath.Join(os.Getenv("UNLOOP_TEST_NODE_MODULES"), "@oven", "bun-linux-x64-baseline", "bin", "bun")
+	if _, err := os.Stat(bun); err == nil { // npm has it for this platform
+		sdks["JavaScript in Bun"] = unloopSDK{bun, []string{"test", "../../schemas/client/js/conformance.test.js"}, "sdk/guard.mjs"}
+	}
 	if python, err := exec.LookPath("python3"); err == nil {
 		sdks["Python"] = unloopSDK{python, []string{"-B", "-m", "unittest", "discover", "../../schemas/client/python"}, "sdk/guard.py"}
 	}

@@ -10,6 +10,8 @@ const description = 'The weather in a city';
 const schema = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'], additionalProperties: false };
 let made = 0;
 const weather = async ({ city }) => { made += 1; return `It is sunny in ${city}.`; };
+// For frameworks that need no more than a function with a guard around it.
+const guarded = run.guard(weather, { name: 'weather', select: (input) => input, stopped: (decision) => decision.message });
 
 const agents = {
   async mastra() {
@@ -20,6 +22,23 @@ const agents = {
     const model = { id: 'openai/scripted-1', url: process.env.OPENAI_BASE_URL, apiKey: 'sk-test' };
     const agent = new Agent({ id: 'weather', name: 'weather', instructions: 'Say how the weather is.', model, tools: { weather: tool }, hooks: hooks(run) });
     return (await agent.generate(question, { maxSteps: 20 })).text;
+  },
+
+  async genkit() {
+    const { openAICompatible } = await import('@genkit-ai/compat-oai');
+    const { genkit } = await import('genkit');
+    const ai = genkit({ plugins: [openAICompatible({ name: 'unloop', apiKey: 'sk-test', baseURL: process.env.OPENAI_BASE_URL })] });
+    const tool = ai.defineTool({ name: 'weather', description, inputJsonSchema: schema }, guarded);
+    return (await ai.generate({ model: 'unloop/scripted-1', prompt: question, tools: [tool], maxTurns: 20 })).text;
+  },
+
+  async llamaindex() {
+    const { openai } = await import('@llamaindex/openai');
+    const { agent } = await import('@llamaindex/workflow');
+    const { tool } = await import('llamaindex');
+    const tools = [tool({ name: 'weather', description, parameters: schema, execute: guarded })];
+    const llm = openai({ model: 'gpt-4o', baseURL: process.env.OPENAI_BASE_URL, apiKey: 'sk-test' });
+    return String((await agent({ llm, tools, verbose: false }).run(question)).data.result);
   },
 
   // The model of ADK's agent is a class of its own here: ADK knows no address for its models.
