@@ -3,7 +3,9 @@ package scan
 import (
 	"cmp"
 	"maps"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/unloop/unloop/deploy/replay"
@@ -63,6 +65,15 @@ type Loop struct {
 	Seconds         float64       `json:"seconds"`
 	Shown           excerpts.Loop `json:"-"`
 	file            File
+}
+
+// Name names the session in few words: its file, unless that says little of it.
+func (l *Loop) Name() string {
+	file := filepath.Base(l.First.File)
+	if id, ok := strings.CutPrefix(l.Session, file+"#"); ok && !strings.Contains(file, id) {
+		return l.Session
+	}
+	return file
 }
 
 // places returns the session's place, as labels may name it.

@@ -182,7 +182,15 @@ func TestTuneSearchesThresholds(t *testing.T) {
 func TestBrokenEntriesAreSkippedAndCounted(t *testing.T) {
 	t.Parallel()
 	for name, broken := range map[string]func(t *testing.T, path string){
-		"codex": appendBroken, "gemini": appendBroken, "copilot": appendBroken, "claude": nil, // which has one
+		"codex": appendBroken, "gemini": appendBroken, "copilot": appendBroken,
+		"claude": func(t *testing.T, path string) { // which has one, here cut off before its message
+			t.Helper()
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			writeFile(t, path, strings.Replace(string(text), `{"message":{"broken`, `{"type":"us`, 1))
+		},
 		"opencode": func(t *testing.T, path string) {
 			t.Helper()
 			db, err := sqlite3.Open(path)
@@ -199,9 +207,7 @@ func TestBrokenEntriesAreSkippedAndCounted(t *testing.T) {
 			folder := t.TempDir()
 			path := filepath.Join(folder, recordings[name].path)
 			recordings[name].write(t, path)
-			if broken != nil {
-				broken(t, path)
-			}
+			broken(t, path)
 			r := at(t, folder)
 			if r.Unreadable != 1 || r.Looped != 1 || r.Spent.Requests != rounds+1 || r.Loops[0].Did.Stopped != 6 {
 				t.Errorf("%+v", r)

@@ -167,6 +167,15 @@ type Choice struct {
 	Changes []Change `json:"changes"`
 }
 
+// Why says what the setting was and is, and what it does with the half that was searched.
+func (c *Choice) Why() string {
+	why := fmt.Sprintf("%s %g, was %g. Before: %s. After: ", c.Setting, c.To, c.From, c.Before)
+	if c.After.String() == c.Before.String() {
+		return why + "the same, but stuck sessions are stopped sooner, or honest ones later."
+	}
+	return why + c.After.String() + "."
+}
+
 // Tune searches thresholds of a bundle on one half of labelled sessions, one setting after the
 // other, and reports how they do on the other half. It returns a bundle with the reasons as
 // comments.
@@ -214,7 +223,7 @@ func (t *Tuned) commented(bundle *policy.Bundle) (string, error) {
 	}
 	var out strings.Builder
 	for _, c := range t.Adopted {
-		fmt.Fprintf(&out, "# %s: %s %g, was %g. Before: %s. After: %s.\n", c.Policy, c.Setting, c.To, c.From, c.Before, c.After)
+		fmt.Fprintf(&out, "# %s: %s\n", c.Policy, c.Why())
 	}
 	fmt.Fprintf(&out, "# On the other half of the sessions, before: %s. After: %s.\n", t.Before, t.After)
 	return out.String() + string(text), nil

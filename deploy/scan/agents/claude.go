@@ -2,6 +2,7 @@ package agents
 
 import (
 	"bytes"
+	"errors"
 	"iter"
 	"path/filepath"
 	"strings"
@@ -75,8 +76,14 @@ func (c *claudeContent) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return json.UnmarshalDecode(d, &(*c)[0].Text)
 }
 
+// errCut is the error for a line without its end.
+var errCut = errors.New("the line was cut off")
+
 func readClaude(line []byte, yield func(Step) bool) error {
 	if !bytes.Contains(line, []byte(`"message"`)) {
+		if !bytes.HasSuffix(bytes.TrimRight(line, "\r\n"), []byte("}")) {
+			return errCut
+		}
 		return nil
 	}
 	var l claudeLine

@@ -32,7 +32,7 @@ type cli struct {
 	Exec execCmd      `cmd:"" group:"Run:" help:"Run an agent through Unloop, and report at the end what was stopped."`
 	Demo demoCommands `cmd:"" group:"Run:" help:"Show looping agents and how Unloop stops them, offline."`
 
-	Scan       scanCmd       `cmd:"" group:"See:" help:"Say where recorded agents went round in circles, and what that cost. Needs no gateway."`
+	Scan       scanCmd       `cmd:"" group:"See:" help:"Say where recorded agents went round in circles, and what that cost. Needs no gateway. Flags: unloop scan find --help."`
 	Status     statusCmd     `cmd:"" group:"See:" help:"Show what is running and what it stops."`
 	Doctor     doctorCmd     `cmd:"" group:"See:" help:"Check that all parts are reachable and fast, and that loops are stopped."`
 	Loops      loopsCmd      `cmd:"" group:"See:" help:"List, show and release open loops."`

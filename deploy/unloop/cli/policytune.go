@@ -64,7 +64,7 @@ func printTuned(out *printer, t *scan.Tuned, file string) {
 		out.printf("No other threshold does better with these sessions.\n")
 	}
 	for _, c := range t.Adopted {
-		out.printf("%s: %s %g, was %g: %s; before: %s.\n", c.Policy, c.Setting, c.To, c.From, c.After, c.Before)
+		out.printf("%s: %s\n", c.Policy, c.Why())
 		table := terminal.NewTable(terminal.Column{Name: "BEFORE"}, terminal.Column{Name: "AFTER"}, terminal.Column{Name: "SESSION"})
 		for _, change := range c.Changes {
 			table.Row(change.One.String(), change.Other.String(), change.Session)

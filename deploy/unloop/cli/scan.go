@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -170,8 +169,13 @@ func printScan(out *printer, r *scan.Report, took time.Duration, page string) {
 		out.printf("None of them went round in circles.\n")
 		return
 	}
-	out.printf("%s (%.0f %%) went round in circles: %s, %s.\n", many(r.Looped, "session"), 100*float64(r.Looped)/float64(r.Sessions), saved(&r.Wasted, &r.Spent), cmp.Or(scan.Lasting(r.WastedSeconds), "no time"))
-	out.printf("Unloop would have hinted in %d of them and stopped %d, and saved %s.\n", r.Hinted, r.Stopped, saved(&r.Saved, &r.Spent))
+	out.printf("%s (%.0f %%) went round in circles: %s%s.\n", many(r.Looped, "session"), 100*float64(r.Looped)/float64(r.Sessions), saved(&r.Wasted, &r.Spent), lasting(r.WastedSeconds))
+	switch {
+	case r.Stopped > 0:
+		out.printf("Unloop would have hinted in %d of them and stopped %d, and saved %s.\n", r.Hinted, r.Stopped, saved(&r.Saved, &r.Spent))
+	case r.Hinted > 0:
+		out.printf("Unloop would have hinted in %d of them.\n", r.Hinted)
+	}
 	for i, l := range r.Loops[:min(worst, len(r.Loops))] {
 		out.printf("  %d. %s\n", i+1, loopStory(l))
 	}
@@ -192,17 +196,22 @@ func loopStory(l *scan.Loop) string {
 	if what := l.What(); what != "" {
 		told = "`" + what + "`: " + told
 	}
-	if took := scan.Lasting(l.Seconds); took != "" {
-		told += ", " + took
-	}
-	told += dollars(l.Wasted.USD)
+	told += lasting(l.Seconds) + dollars(l.Wasted.USD)
 	if l.Did.Hinted > 0 {
 		told += fmt.Sprintf("; hinted at request %d", l.Did.Hinted)
 	}
 	if l.Did.Stopped > 0 {
 		told += fmt.Sprintf("; stopped at request %d", l.Did.Stopped)
 	}
-	return terminal.Clean(told) + " (" + filepath.Base(l.First.File) + ")"
+	return terminal.Clean(told + " (" + l.Name() + ")")
+}
+
+// lasting returns a time behind a comma; "" for less than a second.
+func lasting(seconds float64) string {
+	if took := scan.Lasting(seconds); took != "" {
+		return ", " + took
+	}
+	return ""
 }
 
 // printChanges prints what another bundle changes.
