@@ -16,8 +16,9 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/unloop/unloop/deploy/replay"
 	"github.com/unloop/unloop/deploy/replay/logs"
@@ -81,23 +82,18 @@ func Files(ctx context.Context, files []File, cfg Config) (*Report, error) {
 
 // each calls work for each of some numbers, on all processors.
 func each(ctx context.Context, numbers []int, work func(i int)) {
-	next := make(chan int)
-	var workers sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(numbers)) {
-		workers.Go(func() {
-			for i := range next {
-				work(i)
-			}
-		})
-	}
+	var workers errgroup.Group
+	workers.SetLimit(runtime.GOMAXPROCS(0))
 	for _, i := range numbers {
 		if ctx.Err() != nil {
 			break
 		}
-		next <- i
+		workers.Go(func() error {
+			work(i)
+			return nil
+		})
 	}
-	close(next)
-	workers.Wait()
+	_ = workers.Wait() // none fails
 }
 
 // divided returns files in the parts that they can be read in, and the number of those that

@@ -13,31 +13,24 @@ import (
 )
 
 // input splits its bytes into entries.
-type input struct {
-	raw   *bufio.Reader
-	limit int
-	line  int // of the line that was read last
-	buf   []byte
-}
+type input struct{ *Lines }
 
-func newInput(r io.Reader, limit int) *input {
-	return &input{raw: bufio.NewReaderSize(r, 64<<10), limit: limit}
-}
+func newInput(r io.Reader, limit int) *input { return &input{NewLines(r, limit)} }
 
 // read decides by the first line whether each line is an entry: it is not if the first
 // line is the beginning of a larger value.
 func (in *input) read(out *sink) {
 	in.skipMark()
-	first, err := in.nextLine()
-	for ; err == nil && len(bytes.TrimSpace(first)) == 0; first, err = in.nextLine() {
+	first, err := in.Next()
+	for ; err == nil && len(bytes.TrimSpace(first)) == 0; first, err = in.Next() {
 	}
 	if errors.Is(err, io.EOF) && len(first) == 0 {
 		return
 	}
-	out.line = in.line
+	out.line = in.N
 	if err == nil && isBeginning(first) {
 		rest := io.MultiReader(bytes.NewReader(append(bytes.Clone(first), '\n')), in.raw)
-		(&document{in: bufio.NewReader(rest), limit: in.limit, left: in.limit, line: in.line}).read(out)
+		(&document{in: bufio.NewReader(rest), limit: in.limit, left: in.limit, line: in.N}).read(out)
 		return
 	}
 	in.readLines(first, err, out)
@@ -57,8 +50,8 @@ func isBeginning(line []byte) bool {
 
 // readLines reads each line as an entry. A faulty one does not affect the next.
 func (in *input) readLines(line []byte, err error, out *sink) {
-	for ; !out.done; line, err = in.nextLine() {
-		out.line = in.line
+	for ; !out.done; line, err = in.Next() {
+		out.line = in.N
 		switch {
 		case err != nil && !errors.Is(err, io.EOF):
 			out.fail(err)
@@ -71,31 +64,6 @@ func (in *input) readLines(line []byte, err error, out *sink) {
 		if errors.Is(err, io.EOF) {
 			return
 		}
-	}
-}
-
-// nextLine returns the next line without its end, valid until the next call. A line that
-// is too long is read to its end and returned as an error.
-func (in *input) nextLine() ([]byte, error) {
-	in.line++
-	length := 0
-	in.buf = in.buf[:0]
-	for {
-		part, err := in.raw.ReadSlice('\n')
-		length += len(part)
-		if length <= in.limit {
-			in.buf = append(in.buf, part...)
-		}
-		if errors.Is(err, bufio.ErrBufferFull) {
-			continue
-		}
-		if length > in.limit {
-			if err == nil || errors.Is(err, io.EOF) {
-				err = fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLong, length, in.limit)
-			}
-			return nil, err
-		}
-		return bytes.TrimRight(in.buf, "\r\n"), err
 	}
 }
 

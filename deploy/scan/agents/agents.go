@@ -6,7 +6,6 @@
 package agents
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +17,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/unloop/unloop/deploy/replay/logs"
 )
 
 // Agent is a program that keeps its sessions.
@@ -127,10 +128,7 @@ type Usage struct {
 }
 
 // Limit bounds a line, and a file that is one value, in bytes.
-const Limit = 64 << 20
-
-// ErrTooLong is the error for what exceeds Limit.
-var ErrTooLong = errors.New("longer than 64 MiB")
+const Limit = logs.Limit
 
 // decode reads a JSON text. Agents write what they were given: names may occur twice, and
 // invalid UTF-8 is replaced.
@@ -148,58 +146,24 @@ func lines(path string, read func(line []byte, n int, yield func(Step) bool) err
 			return
 		}
 		defer func() { _ = f.Close() }() // it was only read
-		in := bufio.NewReaderSize(f, 16<<10)
-		var long []byte
-		var all int64
-		for n := 1; ; n++ {
-			line, err := readLine(in, &long)
-			all += int64(len(line))
+		in := logs.NewLines(f, Limit)
+		for more := true; more; {
+			line, err := in.Next()
+			last := err != nil && !errors.Is(err, logs.ErrTooLong)
 			if errors.Is(err, io.EOF) {
-				return
+				err = nil
 			}
-			more := true
 			if err == nil && len(line) > 0 {
-				err = read(line, n, func(s Step) bool {
-					s.Line, s.Read = n, all
+				err = read(line, in.N, func(s Step) bool {
+					s.Line, s.Read = in.N, in.Bytes
 					more = yield(s, nil)
 					return more
 				})
 			}
 			if err != nil && more {
-				more = yield(Step{}, fmt.Errorf("line %d: %w", n, err))
+				more = yield(Step{}, fmt.Errorf("line %d: %w", in.N, err))
 			}
-			if !more {
-				return
-			}
-		}
-	}
-}
-
-// readLine returns the next line, until it is called again. One that is longer than the buffer
-// of the reader is put together in long. A line that is too long is skipped.
-func readLine(in *bufio.Reader, long *[]byte) ([]byte, error) {
-	line, err := in.ReadSlice('\n')
-	for *long = (*long)[:0]; errors.Is(err, bufio.ErrBufferFull); {
-		if len(*long)+len(line) > Limit {
-			return nil, skipLine(in)
-		}
-		*long = append(*long, line...)
-		line, err = in.ReadSlice('\n')
-	}
-	if len(*long) > 0 {
-		*long = append(*long, line...)
-		line = *long
-	}
-	if errors.Is(err, io.EOF) && len(line) > 0 {
-		err = nil
-	}
-	return line, err
-}
-
-func skipLine(in *bufio.Reader) error {
-	for {
-		if _, err := in.ReadSlice('\n'); !errors.Is(err, bufio.ErrBufferFull) {
-			return ErrTooLong
+			more = more && !last
 		}
 	}
 }
@@ -234,7 +198,7 @@ func readFile(path string) ([]byte, error) {
 	defer func() { _ = f.Close() }() // it was only read
 	text, err := io.ReadAll(io.LimitReader(f, Limit+1))
 	if err == nil && len(text) > Limit {
-		return nil, ErrTooLong
+		return nil, logs.ErrTooLong
 	}
 	return text, err
 }

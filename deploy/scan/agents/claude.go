@@ -81,7 +81,7 @@ var errCut = errors.New("the line was cut off")
 
 func readClaude(line []byte, yield func(Step) bool) error {
 	if !bytes.Contains(line, []byte(`"message"`)) {
-		if !bytes.HasSuffix(bytes.TrimRight(line, "\r\n"), []byte("}")) {
+		if !bytes.HasSuffix(line, []byte("}")) {
 			return errCut
 		}
 		return nil
