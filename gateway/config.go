@@ -6,8 +6,6 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/unloop/unloop/gateway/internal/edge/serve"
 	"github.com/unloop/unloop/gateway/internal/memory/identity"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
@@ -56,11 +54,7 @@ type Config struct {
 }
 
 // DefaultConfig returns the configuration without any flag.
-func DefaultConfig() Config {
-	var c Config
-	_ = kong.ApplyDefaults(&c) // the defaults are constants; tests start with them
-	return c
-}
+func DefaultConfig() Config { return service.Defaults[Config]() }
 
 // Guarded reports whether clients must show who they are.
 func (c Config) Guarded() bool { return len(c.Auth) > 0 }
@@ -82,21 +76,16 @@ func (c Config) CheckAccess(p service.Process) error {
 // Validate returns every fault of the configuration.
 func (c Config) Validate() error {
 	_, err := route.NewTable(c.Upstream)
-	faults := []error{err}
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			faults = append(faults, fmt.Errorf(format, args...))
-		}
-	}
-	check(c.CheckTimeout > 0, "--check-timeout is %s, must be positive", c.CheckTimeout)
-	check(c.MaxInspectBytes > 0, "--max-inspect-bytes is %d, must be positive", c.MaxInspectBytes)
-	check(c.MaxBodyMemory >= 0, "--max-body-memory is %d, must not be negative", c.MaxBodyMemory)
-	check(c.MaxDelayed > 0, "--max-delayed is %d, must be positive", c.MaxDelayed)
-	check(c.ShutdownDelay >= 0, "--shutdown-delay is %s, must not be negative", c.ShutdownDelay)
-	check(c.ShutdownGrace >= 0, "--shutdown-grace is %s, must not be negative", c.ShutdownGrace)
+	faults := service.Faults{err}
+	faults.Check(c.CheckTimeout > 0, "--check-timeout is %s, must be positive", c.CheckTimeout)
+	faults.Check(c.MaxInspectBytes > 0, "--max-inspect-bytes is %d, must be positive", c.MaxInspectBytes)
+	faults.Check(c.MaxBodyMemory >= 0, "--max-body-memory is %d, must not be negative", c.MaxBodyMemory)
+	faults.Check(c.MaxDelayed > 0, "--max-delayed is %d, must be positive", c.MaxDelayed)
+	faults.Check(c.ShutdownDelay >= 0, "--shutdown-delay is %s, must not be negative", c.ShutdownDelay)
+	faults.Check(c.ShutdownGrace >= 0, "--shutdown-grace is %s, must not be negative", c.ShutdownGrace)
 	if c.Reject != "" {
 		_, err = policy.ParseReject(c.Reject)
-		check(err == nil, "--reject: %w", err)
+		faults.Check(err == nil, "--reject: %w", err)
 	}
 	_, err = c.hashKey()
 	return errors.Join(append(faults, err)...)

@@ -13,9 +13,6 @@ const (
 	Critical Severity = "critical"
 )
 
-// Severities lists all severities.
-func Severities() []Severity { return []Severity{Info, Warning, Critical} }
-
 // Severity returns the severity of an event by its mode and action.
 func (e Event) Severity() Severity {
 	switch {

@@ -58,7 +58,6 @@ const (
 	Red    Style = "31"
 	Green  Style = "32"
 	Yellow Style = "33"
-	Cyan   Style = "36"
 )
 
 // Paint returns a text in a style, if the screen has colours.

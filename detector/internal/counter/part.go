@@ -109,9 +109,6 @@ func PartsFromWire(c *checkpb.Counter) (p Parts, err error) {
 	return p, err
 }
 
-// RecordName returns the name of the record of a fingerprint with parts.
-func RecordName(fingerprint []byte) []byte { return fingerprint[:min(len(fingerprint), recordSize)] }
-
 // MarkOf returns the mark of a fingerprint's part.
 func MarkOf(fingerprint []byte) string {
 	return hex.EncodeToString(fingerprint[min(len(fingerprint), recordSize):])

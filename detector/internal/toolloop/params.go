@@ -9,9 +9,6 @@ import (
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-// ToolRule are thresholds for the tools that a glob matches.
-type ToolRule = policy.PerTool
-
 // Params are what a session is evaluated with: the tool and the cycle detector of a
 // policy, whose values are valid. Neither may be nil.
 type Params struct {

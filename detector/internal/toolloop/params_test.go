@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/detector/internal/toolloop"
+	"github.com/unloop/unloop/schemas/policy"
 )
 
 func TestThresholdsByTool(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)
-	s.params.PerTool = []toolloop.ToolRule{
+	s.params.PerTool = []policy.PerTool{
 		{Match: "S*", WarnThreshold: 2, BlockThreshold: 3},
 		{Match: "*", PollMultiplier: 1},
 	}
