@@ -2,11 +2,19 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/unloop/unloop/deploy/unloop/system"
 )
 
 // unloopSDK is a language of Unloop's own SDKs beside Go.
@@ -80,5 +88,36 @@ func TestGuardOfAnSDKStopsATool(t *testing.T) {
 				t.Errorf("%+v, want a typed error after four equal calls, and another call made", got)
 			}
 		})
+	}
+}
+
+// The JavaScript SDK guards a tool of a web page that the gateway allows.
+func TestGuardOfAnSDKInABrowserStopsATool(t *testing.T) {
+	t.Parallel()
+	b := browse(t)
+	sdk := http.FileServer(http.Dir("../../schemas/client/js"))
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/" {
+			sdk.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, `<!doctype html><link rel="icon" href="data:,"><p>A page</p>`)
+	}))
+	t.Cleanup(page.Close)
+	s := start(t, echo(t), func(cfg *system.Config) { cfg.Gateway.Pages.AllowOrigin = []string{page.URL} })
+	b.do(chromedp.Navigate(page.URL))
+	got, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](fmt.Sprintf(`(async () => {
+		const { Client } = await import('/index.js');
+		let made = 0;
+		const weather = new Client(%q, { apiKey: 'sk-page' }).run('page').guard(async () => { made += 1; return 'sunny'; }, { name: 'weather' });
+		for (let i = 0; i < 10; i += 1) {
+			const err = await weather({ city: 'Oslo' }).then(() => null, (err) => err);
+			if (err) return made + ' ' + err.name;
+		}
+		return made;
+	})()`, s.URL()), chromedp.EvalAwaitPromise))
+	if err != nil || got != "4 LoopDetectedError" {
+		t.Errorf("%s, %v, want a typed error after four equal calls", got, err)
 	}
 }
