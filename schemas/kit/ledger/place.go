@@ -25,7 +25,7 @@ func (l *Ledger[S, P]) locate(c *cell[S]) bool {
 		c.place = l.bucket
 		return true
 	}
-	scheme, fresh := l.conn.Partitions()
+	scheme, fresh := l.conn.KeepPartitions()
 	if !fresh {
 		go l.relocate(c, l.conn.AskPartitions)
 		return false

@@ -72,6 +72,7 @@ type Conn struct {
 	// renewed in the background.
 	asking   chan struct{}
 	renewing atomic.Bool
+	writes   writes
 
 	out chan outgoing
 	// life ends with Close.

@@ -101,6 +101,29 @@ func TestPartitionsGrow(t *testing.T) {
 	}
 }
 
+func TestPartitionsAreAskedForAgainAfterAWriteBeforeTheNextOne(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	conn := s.Service()
+	asked := make(chan struct{}, 8)
+	if _, err := s.Conn().Subscribe("$JS.API.STREAM.INFO."+natskit.BucketStream(partition.Truth), func(*nats.Msg) { asked <- struct{}{} }); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Conn().Flush(), conn.AskPartitions(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if _, fresh := conn.KeepPartitions(); !fresh {
+		t.Error("the answer is not known")
+	}
+	for range 2 { // that of the test, and one that nothing waits for
+		select {
+		case <-asked:
+		case <-time.After(patience):
+			t.Fatal("the partitions are not asked for")
+		}
+	}
+}
+
 // A process relies on what it knows for the time of a lease alone.
 func TestPartitionsAreKnownForTheTimeOfALease(t *testing.T) {
 	t.Parallel()

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/unloop/unloop/schemas/kit/partition"
+	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
 // placement is the scheme of partitions as it was at a time.
@@ -35,6 +37,34 @@ func (c *Conn) Partitions() (s partition.Scheme, fresh bool) {
 		}()
 	}
 	return p.scheme, age < partition.Lease
+}
+
+// keptFor is how long after a write the scheme is renewed before it gets old.
+const keptFor = time.Minute
+
+// writes tell whether the scheme is renewed before it gets old.
+type writes struct {
+	keeping atomic.Bool
+	newest  atomic.Int64 // in Unix nanoseconds
+}
+
+// KeepPartitions is Partitions for a write. For a while after it, writes need not ask for the
+// scheme first, as those of callers who send a request now and then would.
+func (c *Conn) KeepPartitions() (s partition.Scheme, fresh bool) {
+	c.writes.newest.Store(time.Now().UnixNano())
+	if !c.writes.keeping.Load() && c.writes.keeping.CompareAndSwap(false, true) {
+		go c.keepPartitions()
+	}
+	return c.Partitions()
+}
+
+func (c *Conn) keepPartitions() {
+	defer c.writes.keeping.Store(false)
+	for pause.For(c.life, partition.Lease/2) == nil && time.Since(time.Unix(0, c.writes.newest.Load())) < keptFor {
+		ctx, cancel := context.WithTimeout(c.life, partition.Lease/2)
+		_ = c.AskPartitions(ctx) // who needs it asks again
+		cancel()
+	}
 }
 
 // AskPartitions asks for the scheme of the partitions. Of many that ask at once, one does.
