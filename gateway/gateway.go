@@ -149,7 +149,8 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	return g, nil
 }
 
-// listen opens the gateway's ports, of which the first says which pages may call it.
+// listen opens the gateway's ports. The address of the first decides which
+// web pages may call it.
 func (g *Gateway) listen() (err error) {
 	if g.listener, err = serve.Listen("--listen", g.cfg.Listen, g.cfg.TLS, g.deps.Log); err != nil {
 		return err

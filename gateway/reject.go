@@ -14,8 +14,8 @@ import (
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-// outcomeCase returns what the outcome of a request depends on. Whoever only asks for a
-// decision gets the error of a rate limit.
+// outcomeCase returns the facts that the outcome of a request depends on. A client that only
+// asks for a decision gets the error of a rate limit.
 func (g *Gateway) outcomeCase(e *exchange) *outcome.Case {
 	c := &outcome.Case{
 		Evidence: e.evidence, Decision: g.withOwed(e), Degraded: e.answer.Degraded, Overloaded: e.answer.Overloaded,
@@ -28,14 +28,14 @@ func (g *Gateway) outcomeCase(e *exchange) *outcome.Case {
 	return c
 }
 
-// sender returns who sent a request that a finding stops, as far as its answer depends on
-// that: the client, and how often its conversation came back after it had been rejected.
+// sender returns the client of a request that a finding stops, and how often its conversation
+// came back after it was rejected. The answer depends on both.
 func (g *Gateway) sender(e *exchange) clientprofile.Sender {
 	from, f := clientprofile.Sender{Client: e.client, Agent: e.agent}, outcome.Strongest(e.answer.Decision)
 	if !f.GetAction().Stops() && f.GetAction() != checkpb.Action_ACTION_THROTTLE {
 		return from
 	}
-	if !e.req.Target.Format.Prompt() { // what ends an agent is known of prompts alone
+	if !e.req.Target.Format.Prompt() { // only for prompts is it known what ends an agent
 		return from
 	}
 	if e.template == nil { // a repetition of a request has its headers, too

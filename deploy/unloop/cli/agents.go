@@ -9,7 +9,7 @@ import (
 	"github.com/unloop/unloop/gateway"
 )
 
-// agent is a program whose way of setting a base URL exec knows.
+// agent is a program to which exec can give a base URL.
 type agent struct {
 	// packages are the names under which runners such as npx start it.
 	packages []string
@@ -128,8 +128,8 @@ func lead(args, environ []string, url string) (leadingArgs, leadingEnviron []str
 	return args, environ
 }
 
-// advice says how a command takes the base URL of a gateway. A gateway that was started for
-// the command has no address that could stand in a file.
+// advice says how a command takes the base URL of a gateway. The address of a gateway that was
+// started for the command changes each time, so no file can have it.
 func advice(args []string, gateway string, own bool) string {
 	if a, _, ok := agentOf(args); ok {
 		if own {

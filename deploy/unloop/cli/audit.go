@@ -24,8 +24,8 @@ type actor struct {
 // name returns the name for the audit.
 func (a actor) name() string { return cmp.Or(a.As, audit.Actor()) }
 
-// record stores what was done in the audit. An action that is done stays done: the
-// error stream says what the audit lacks.
+// record writes an action to the audit. If that fails the action stands, and the error stream
+// says that the audit lacks it.
 func (a actor) record(ctx context.Context, js jetstream.JetStream, io streams, action schemas.AuditAction, target, detail string) {
 	err := audit.Record(ctx, js, schemas.Audit{Actor: a.name(), Action: action, Target: target, Detail: detail, Via: via})
 	if err != nil {

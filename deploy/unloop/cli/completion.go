@@ -160,7 +160,7 @@ func valuesOf(v *kong.Value, last string) []string {
 	return nil
 }
 
-// argumentsOf lists the values of an argument: of the id of a loop, the open ones.
+// argumentsOf lists the values of an argument. The ids of loops are those of the open ones.
 func argumentsOf(ctx context.Context, node *kong.Node, v *kong.Value, last string) []string {
 	if node.Parent == nil || node.Parent.Name != "loops" {
 		return valuesOf(v, last)

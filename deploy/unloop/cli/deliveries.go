@@ -132,10 +132,10 @@ func (c *deliveriesTestCmd) Run(ctx context.Context, io streams) error {
 	})
 }
 
-// sendTimeout is more than the two attempts of a test message may take.
+// sendTimeout is longer than the two attempts of a test message may take.
 const sendTimeout = 10*time.Minute + 15*time.Second
 
-// send has a notifier send a message and prints how it went.
+// send asks a notifier to send a message, and prints the result.
 func send(ctx context.Context, nc *nats.Conn, io streams, what operator.Delivery, req delivery.Request) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()

@@ -30,7 +30,7 @@ type endpointStatus struct {
 	delivery.Endpoint
 	// Waiting counts the events that no notifier has taken for the endpoint yet.
 	Waiting uint64 `json:"waiting"`
-	// Newest is when an event was taken for it last.
+	// Newest is the time at which a notifier last took an event for it.
 	Newest time.Time `json:"newest,omitzero"`
 }
 
@@ -122,7 +122,7 @@ type endpointsEnableCmd struct {
 	Name string `arg:"" help:"Name of the endpoint, as unloop endpoints lists it."`
 }
 
-// enableTimeout is more than a notifier needs to enable an endpoint.
+// enableTimeout is longer than a notifier takes to enable an endpoint.
 const enableTimeout = 15 * time.Second
 
 // Run has a notifier enable an endpoint.

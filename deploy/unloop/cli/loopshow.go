@@ -64,7 +64,7 @@ func (c *loopsShowCmd) Run(ctx context.Context, to streams) error {
 	})
 }
 
-// endedLoop returns the newest loop of the history whose id is or begins or ends like one.
+// endedLoop returns the newest ended loop whose id begins or ends with the given one.
 func endedLoop(ctx context.Context, js jetstream.JetStream, id string) (openloop.Record, error) {
 	var ended []openloop.Record
 	get := natskit.DirectGet{Subject: string(event.Resolved) + ".>"}
@@ -86,10 +86,11 @@ func endedLoop(ctx context.Context, js jetstream.JetStream, id string) (openloop
 	}
 }
 
-// roundsTimeout bounds how long is waited for the admin port, which may be another one.
+// roundsTimeout bounds the request to the admin port, which may be another program's.
 const roundsTimeout = 2 * time.Second
 
-// rounds returns what the gateway behind the admin port keeps of a loop; nil for nothing.
+// rounds returns the rounds of a loop that the gateway behind the admin port keeps; nil if it
+// keeps none.
 func (c *loopsShowCmd) rounds(ctx context.Context, id string) *excerpts.Loop {
 	ctx, cancel := context.WithTimeout(ctx, roundsTimeout)
 	defer cancel()
@@ -134,7 +135,7 @@ func showRounds(out *printer, l *excerpts.Loop) {
 	}
 }
 
-// showLoop prints all that a person wants to know of a loop.
+// showLoop prints a loop for people.
 func showLoop(out *printer, l *openloop.Record, now time.Time) {
 	line := func(name, value string) {
 		if value != "" {

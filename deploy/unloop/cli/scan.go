@@ -148,7 +148,7 @@ func (c *scanFindCmd) writePage(report *scan.Report) (err error) {
 	return scan.WritePage(f, report, scan.Masking{Home: home, Off: c.Raw})
 }
 
-// worst is the number of loops that are told.
+// worst is the number of loops that the report describes.
 const worst = 3
 
 // printScan prints a report in ten lines.

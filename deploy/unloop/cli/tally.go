@@ -20,11 +20,11 @@ import (
 	"github.com/unloop/unloop/schemas/openloop"
 )
 
-// writeDelay is more than the time after which gateways and detectors store the last
-// hits of a loop: 250 ms and 500 ms.
+// writeDelay is longer than gateways and detectors take to store the last hits of a loop: 250 ms
+// and 500 ms.
 const writeDelay = time.Second
 
-// maxWaits bounds how often they are waited for.
+// maxWaits bounds the number of waits of writeDelay.
 const maxWaits = 5
 
 // tally counts what incidents save while a command runs. It follows them, because they
@@ -136,7 +136,7 @@ func (t *tally) meanwhile() []openloop.Record {
 	return loops
 }
 
-// close ends a tally that is not wanted any more; nil was never begun.
+// close ends a tally; a nil one was never begun.
 func (t *tally) close() {
 	if t != nil {
 		_ = t.watch.Stop() // it ends with the connection anyway

@@ -128,8 +128,7 @@ func compact(e *event.Event) event.Event {
 	return c
 }
 
-// bound drops the oldest loops about which all is said while there are too many. What is
-// pending stays.
+// bound drops the oldest loops without a pending message while there are too many.
 func bound(g Group) Group {
 	for len(g.Loops) > MaxLoops {
 		i := slices.IndexFunc(g.Loops, func(l Loop) bool { return !l.Pending })

@@ -53,8 +53,7 @@ func (l Layout) lists(name string) bool {
 // BucketStream returns the name of the stream behind a bucket.
 func BucketStream(bucket string) string { return "KV_" + bucket }
 
-// baseStream returns the name of the stream of which another one is a partition, or the name
-// itself.
+// baseStream returns the stream's name without the number of its partition.
 func baseStream(name string) string {
 	if bucket, ok := strings.CutPrefix(name, BucketStream("")); ok {
 		return BucketStream(partition.Base(bucket))

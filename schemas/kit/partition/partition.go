@@ -32,20 +32,20 @@
 //
 // A growth has two phases:
 //
-//   - Sealing: some processes may not know of it. A key without a record is sealed, too,
-//     before it is created at its new place.
+//   - Sealing: some processes may not know of the growth. A key without a record is sealed,
+//     too, before it is created at its new place.
 //   - Moving: all processes know. Nobody creates a record at a former place any more, so
 //     such a key needs no seal. What nobody touches is moved by the command that grows.
 //     The growth ends when the leaders of the former places list nothing that belongs
 //     elsewhere.
 //
-// Why do all know? Nobody writes with a scheme that was asked for longer than Lease ago, and sealing
-// lasts longer than that. Seals last longer than the sealing needs.
+// All processes know after the sealing because nobody writes with a scheme that was read longer
+// than Lease ago, and sealing lasts longer than that. Seals outlive the sealing.
 //
 // Records in several parts (histories of texts) are not sealed, because seals would have to
 // outlive each part. A process that finds none at the new place takes over the record from the former one,
-// for as long as Inherited after the growth. Two processes may then for a moment both keep
-// a history, of which one text is lost.
+// for as long as Inherited after the growth. For a moment two processes may keep a history, and
+// one text of it is lost.
 //
 // The package knows keys and streams. It does not know what records mean, and takes the
 // scheme as it is given.

@@ -96,8 +96,8 @@ func (g *Gate) Known(r *http.Request) *provider.Refusal {
 	return refusal
 }
 
-// credentials returns what a check's client may be let in by: Unloop's own key, else
-// the keys of providers, if the gateway puts in those of upstreams.
+// credentials returns the keys that may admit the client of a check: Unloop's own key or,
+// if the gateway has upstream keys of its own, the client's provider keys.
 func (g *Gate) credentials(r *http.Request) []string {
 	if own := r.Header.Get(access.Header); own != "" || len(g.keyed) == 0 {
 		return []string{own}
@@ -183,8 +183,8 @@ func (g *Gate) Page(r *http.Request) *provider.Refusal {
 	return &provider.Refusal{Status: http.StatusForbidden, Code: fault.Code, Message: fault.Message, Headers: []provider.Header{noRetry}}
 }
 
-// OwnPages removes what an upstream's answer says about the pages that may read it, if
-// the gateway itself has allowed the page of the request.
+// OwnPages removes the CORS headers of an upstream's answer if the gateway itself has allowed
+// the page of the request.
 func (g *Gate) OwnPages(r *http.Request, answer http.Header) {
 	if !g.Pages.Allows(r.Header.Get("Origin")) {
 		return

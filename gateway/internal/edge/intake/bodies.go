@@ -30,8 +30,8 @@ const (
 	mostLooked = 100
 )
 
-// ErrNoRoom says that a body was not read because the bodies of other requests take
-// all the memory for bodies, or those of its caller all that it may have.
+// ErrNoRoom says that a body was not read because other requests, or those of its caller,
+// use all the memory that they may use.
 var ErrNoRoom = errors.New("no memory for the request body")
 
 // Bodies accounts for the memory of all bodies and their copies, shared by caller. It also
@@ -44,11 +44,10 @@ type Bodies struct {
 
 	mu    sync.Mutex
 	taken int64
-	// by has what each caller has taken of it.
+	// by is the memory that each caller has taken.
 	by      map[fair.Caller]int64
 	waiting fair.Queue[*claim]
-	// coming are the bodies whose clients are waited for, with the times at which they are
-	// slow.
+	// coming are the bodies that clients are sending, with the times from which they are slow.
 	coming map[*Upload]time.Time
 	// looked is the time of the last look.
 	looked time.Time

@@ -12,17 +12,17 @@ type memory struct {
 	of     *Bodies
 	caller fair.Caller
 	ctx    context.Context // the request's
-	// taken is set aside, and used is what is needed of it so far.
+	// taken is the memory that is set aside; used is the part that is in use.
 	taken, used int64
-	// tried is what tries have got, and lacked what the last one did not get.
+	// tried is the memory that tries got; lacked is what the last try asked for in vain.
 	tried, lacked int64
 	// passing says that what is read is not held.
 	passing bool
 	freed   sync.Once
 }
 
-// missing is how much more has to be taken for n more bytes. A body that is larger than one
-// caller may have takes all of that.
+// missing returns how much more memory must be taken for n more bytes. A body that is larger
+// than the share of one caller takes that whole share.
 func (m *memory) missing(n int64) int64 {
 	return min(m.used+n, fair.Most(m.of.size)) - m.taken
 }
@@ -44,7 +44,7 @@ func (m *memory) try(n int64) error {
 	return nil
 }
 
-// again waits until what was tried for is there for as many tries again.
+// again waits for memory for the tries so far and the one that failed, and begins them anew.
 func (m *memory) again() error {
 	n := m.tried
 	m.used, m.tried = m.used-n, 0
@@ -98,7 +98,7 @@ func (m *memory) release() {
 // Memory is memory for messages that carry bodies. It belongs to one goroutine.
 type Memory struct{ memory }
 
-// Reserve returns memory of which a caller has taken nothing yet.
+// Reserve returns the memory of a caller that has taken none yet.
 func (b *Bodies) Reserve(ctx context.Context, caller fair.Caller) *Memory {
 	return &Memory{memory{of: b, ctx: ctx, caller: caller}}
 }

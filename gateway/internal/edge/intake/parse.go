@@ -12,8 +12,8 @@ import (
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
-// Parse returns a request whose body was read with its prompt, or with why the body can't
-// be inspected. limit bounds the length of a body that is decompressed. take reserves
+// Parse returns a request with its prompt, or with the reason why its body can't be
+// inspected. limit bounds the length of a body that is decompressed. take reserves
 // memory for copies of the body; Parse returns its error.
 func Parse(req *request.Request, limit int64, opts provider.Options, take func(n int) error) (*request.Request, error) {
 	switch {

@@ -12,9 +12,8 @@ import (
 const maxPassed = 4096
 
 // passed remembers the digests of bodies that were too large to hold, by client,
-// beginning and length. All of such a body is known only once it has passed: a new
-// one that begins alike counts as the same only as long as those before it were the
-// same to their ends.
+// beginning and length. The whole body is known only after it has passed. A new body with the
+// same beginning counts as the same as long as the earlier ones were equal to their ends.
 type passed struct {
 	mu   sync.Mutex
 	last map[fingerprint.Digest]fingerprint.Digest

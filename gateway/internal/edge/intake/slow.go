@@ -11,8 +11,7 @@ const (
 	lookEvery = time.Second
 )
 
-// short reports whether so much memory is taken that one caller alone can't have taken it;
-// the lock is held.
+// short reports whether more memory is taken than one caller may take; the lock is held.
 func (b *Bodies) short() bool { return b.size-b.taken < b.size/4 }
 
 // look ends the bodies of slow clients while memory is short, and gives away what is free,
@@ -41,8 +40,8 @@ func (b *Bodies) cutSlow(now time.Time) {
 	}
 }
 
-// receive reads the next part of a body that is held. Time counts against the client as long
-// as it is waited for, and not while the body waits for memory.
+// receive reads the next part of a body that is kept in memory. Only the time that the client
+// takes counts against it, not the wait for memory.
 func (u *Upload) receive(p []byte) (int, error) {
 	b, began := u.memory.of, time.Now()
 	if b == nil {

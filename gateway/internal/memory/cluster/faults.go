@@ -20,7 +20,7 @@ const (
 
 var kinds = []string{kindBundle, kindOverride, kindKey}
 
-// faults has, by kind and key, why records that are stored are not in force.
+// faults has the reasons why stored records are not in force, by kind and key.
 type faults struct {
 	mu     sync.Mutex
 	byKind map[string]map[string]error
@@ -54,7 +54,7 @@ func (s *Shared) Measure(reg prometheus.Registerer) {
 	}
 }
 
-// Remarks returns, for operators, what of the cluster's records is not in force.
+// Remarks names, for operators, the stored records that are not in force.
 func (s *Shared) Remarks() (all []string) {
 	s.faults.mu.Lock()
 	defer s.faults.mu.Unlock()

@@ -27,8 +27,8 @@ const (
 	owedFor  = 10 * time.Minute
 	// maxMessage is the largest message about a hint that is read, in bytes.
 	maxMessage = 8 << 10
-	// retellEvery is how often a gateway tells at most what is owed, to those that start. What
-	// another one says of a hint that was given so lately is older than that.
+	// retellEvery is the shortest time between two repetitions of all owed hints for gateways that
+	// start. Messages about a hint that was given within this time are out of date.
 	retellEvery = time.Second
 )
 
@@ -50,7 +50,8 @@ type Hints struct {
 
 	mu    sync.Mutex
 	hints map[Key]hint
-	// given is when hints were given that had been owed, and retold when all were told last.
+	// given has the times at which owed hints were given; retold is the time of the last
+	// repetition of all hints.
 	given  map[Key]time.Time
 	retold time.Time
 }
@@ -135,8 +136,8 @@ func (h *Hints) tell(key Key, f *checkpb.Finding) {
 	}
 }
 
-// retell tells all hints that are owed, for a gateway that starts, unless they were told a
-// moment ago. None of them can be given meanwhile here.
+// retell repeats all owed hints for a gateway that starts, unless it did so a moment ago. It
+// holds the lock, so that no hint is given meanwhile.
 func (h *Hints) retell() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

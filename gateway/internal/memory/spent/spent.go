@@ -1,8 +1,7 @@
-// Package spent knows what requests cost lately, by the usage that providers report, so that the
-// cost of a request that is stopped can be estimated: from the newest answer to the same caller by
-// the same model.
+// Package spent remembers the usage that providers report. It estimates the cost of a stopped
+// request from the newest answer to the same caller by the same model.
 //
-// It does not know prices, or what is stopped.
+// It does not know prices, or which requests are stopped.
 package spent
 
 import (
@@ -14,8 +13,8 @@ import (
 )
 
 const (
-	// callers is the number of callers, each with one model, of which an answer is kept, and
-	// kept how long.
+	// callers bounds the pairs of caller and model whose newest answer is kept; kept is how
+	// long it is.
 	callers = 10_000
 	kept    = time.Hour
 	// pause is the least time between two answers of one caller that are read.
@@ -29,8 +28,7 @@ type Book struct {
 
 type asker struct{ caller, model string }
 
-// answer is the usage of an answer. estimate is what the tokens of its request were estimated to
-// be.
+// answer is the usage of an answer. estimate is the estimated number of tokens of its request.
 type answer struct {
 	asked    time.Time
 	estimate int
@@ -54,8 +52,7 @@ func (b *Book) Wants(caller, model string, now time.Time) bool {
 	return true
 }
 
-// Keep keeps the usage of an answer. estimate is what the tokens of its request were estimated to
-// be.
+// Keep keeps the usage of an answer. estimate is the estimated number of tokens of its request.
 func (b *Book) Keep(caller, model string, estimate int, u usage.Usage) {
 	if estimate <= 0 || u.Input <= 0 {
 		return
@@ -65,8 +62,8 @@ func (b *Book) Keep(caller, model string, estimate int, u usage.Usage) {
 	b.answers.Set(asker{caller, model}, a)
 }
 
-// Expect returns the usage that a request may have whose tokens are estimated. Without an answer
-// to go by it is the estimate.
+// Expect returns the expected usage of a request with an estimated number of tokens. Without an
+// earlier answer it is the estimate.
 func (b *Book) Expect(caller, model string, estimate int) usage.Usage {
 	a, _ := b.answers.GetIfPresent(asker{caller, model})
 	if a.estimate == 0 {

@@ -26,8 +26,8 @@ type Format struct {
 	PutKey func(out *http.Request, sent http.Header, key string)
 	// Usage are the names by which answers and requests count tokens.
 	Usage Usage
-	// LastEvents are the events of a stream behind which clients may hang up, before the
-	// answer ends: the names of events, or data that is no object.
+	// LastEvents are the events of a stream after which clients may hang up before the answer
+	// ends: names of events, or data that is no object.
 	LastEvents []string
 	// LastMember is a member of a stream's last document that is true there; "" for none.
 	LastMember string

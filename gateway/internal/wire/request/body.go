@@ -40,8 +40,8 @@ type Body struct {
 	bounds *usage.Bounds
 }
 
-// Continuing returns a body that has only the end of a request, of which the estimate of all
-// tokens, the bounds and the digest are known.
+// Continuing returns a body that has only the end of a request. The estimate of all tokens, the
+// bounds and the digest are those of the whole request.
 func (b *Body) Continuing(estimate int, bounds usage.Bounds, digest fingerprint.Digest) *Body {
 	out, n := *b, uint32(min(estimate, math.MaxUint32))
 	out.tokens, out.bounds, out.Canon = &n, &bounds, &digest
