@@ -147,7 +147,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, c c
 		}
 		v = verdictOf(decision)
 	}
-	c.answer(w, body, v)
+	h.answer(w, r, c, body, v)
 }
 
 // verdictOf returns a decision in the words of an answer.
