@@ -21,7 +21,7 @@ type Lines struct {
 
 // NewLines returns a reader of lines.
 func NewLines(r io.Reader, limit int) *Lines {
-	return &Lines{raw: bufio.NewReaderSize(r, 64<<10), limit: limit}
+	return &Lines{raw: bufio.NewReaderSize(r, 16<<10), limit: limit}
 }
 
 // Next returns the next line without its end, valid until the next call, and io.EOF with the last
