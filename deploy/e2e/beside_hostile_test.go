@@ -273,6 +273,9 @@ func TestHostileCallersOfACalloutCostNobodyElse(t *testing.T) {
 	const bound, connections, honest = 64 << 20, 10, 6
 	b := startBesides(t, memory(bound))
 	for name, c := range callouts() {
+		if name == "kong" || name == "bifrost" || name == "envoy" {
+			continue // they are asked as traefik is
+		}
 		for range 30 {
 			b.stall(t, c)
 		}
