@@ -52,32 +52,34 @@ func (u copilotUsage) usage() Usage {
 }
 
 type copilotEvent struct {
-	Type      string    `json:"type"`
-	Timestamp time.Time `json:"timestamp"`
-	Data      struct {
-		SessionID string `json:"sessionId"`
-		Model     string `json:"selectedModel"`
-		NewModel  string `json:"newModel"`
-		MessageID string `json:"messageId"`
-		Parent    string `json:"parentToolCallId"` // in the events of a sub-agent
-		Content   text   `json:"content"`
-		Calls     []struct {
-			ID        string         `json:"toolCallId"`
-			Name      string         `json:"name"`
-			Arguments jsontext.Value `json:"arguments"`
-		} `json:"toolRequests"`
-		CallID  string `json:"toolCallId"`
-		Success *bool  `json:"success"`
-		Result  struct {
-			Content text `json:"content"`
-		} `json:"result"`
-		Error struct {
-			Message string `json:"message"`
-		} `json:"error"`
-		Summary string       `json:"summaryContent"`
-		Usage   copilotUsage `json:"usage"`
-		copilotUsage
-	} `json:"data"`
+	Type      string      `json:"type"`
+	Timestamp time.Time   `json:"timestamp"`
+	Data      copilotData `json:"data"`
+}
+
+type copilotData struct {
+	SessionID string `json:"sessionId"`
+	Model     string `json:"selectedModel"`
+	NewModel  string `json:"newModel"`
+	MessageID string `json:"messageId"`
+	Parent    string `json:"parentToolCallId"` // in the events of a sub-agent
+	Content   text   `json:"content"`
+	Calls     []struct {
+		ID        string         `json:"toolCallId"`
+		Name      string         `json:"name"`
+		Arguments jsontext.Value `json:"arguments"`
+	} `json:"toolRequests"`
+	CallID  string `json:"toolCallId"`
+	Success *bool  `json:"success"`
+	Result  struct {
+		Content text `json:"content"`
+	} `json:"result"`
+	Error struct {
+		Message string `json:"message"`
+	} `json:"error"`
+	Summary string       `json:"summaryContent"`
+	Usage   copilotUsage `json:"usage"`
+	copilotUsage
 }
 
 func (r *copilotReader) read(line []byte, _ int, yield func(Step) bool) error {
@@ -113,22 +115,12 @@ func (r *copilotReader) read(line []byte, _ int, yield func(Step) bool) error {
 	case "user.message":
 		step.Kind, step.Text = Said, string(d.Content)
 	case "assistant.message":
-		r.answers[d.Parent] = d.MessageID
-		step.Kind, step.ID, step.Origin, step.Text = Answered, d.MessageID, d.MessageID, string(d.Content)
-		step.Usage = r.paid[d.Call].usage()
-		delete(r.paid, d.Call)
-		for _, c := range d.Calls {
-			step.Calls = append(step.Calls, Call{c.ID, c.Name, c.Arguments})
-			r.ask(c.ID, c.Arguments)
-		}
+		r.answer(&step, d)
 	case "assistant.usage":
 		step.Kind, step.ID = Answered, r.answers[d.Parent]
 		step.Usage = d.usage()
 	case "session.usage_record":
-		if len(r.paid) >= mostPaid {
-			clear(r.paid)
-		}
-		r.paid[d.Usage.Call] = d.Usage
+		r.pay(d.Usage)
 		return nil
 	case "tool.execution_complete":
 		step.Kind, step.ID, step.Text = Returned, d.CallID, string(d.Result.Content)+d.Error.Message
@@ -138,6 +130,26 @@ func (r *copilotReader) read(line []byte, _ int, yield func(Step) bool) error {
 	}
 	yield(step)
 	return nil
+}
+
+// answer adds an answer to its step.
+func (r *copilotReader) answer(step *Step, d *copilotData) {
+	r.answers[d.Parent] = d.MessageID
+	step.Kind, step.ID, step.Origin, step.Text = Answered, d.MessageID, d.MessageID, string(d.Content)
+	step.Usage = r.paid[d.Call].usage()
+	delete(r.paid, d.Call)
+	for _, c := range d.Calls {
+		step.Calls = append(step.Calls, Call{c.ID, c.Name, c.Arguments})
+		r.ask(c.ID, c.Arguments)
+	}
+}
+
+// pay notes what an answer that is still to come cost.
+func (r *copilotReader) pay(u copilotUsage) {
+	if len(r.paid) >= mostPaid {
+		clear(r.paid)
+	}
+	r.paid[u.Call] = u
 }
 
 // ask notes what a call asks a sub-agent for; other calls have no prompt.
