@@ -48,6 +48,7 @@ var parts = []part{
 	{"cluster", "the processor time of NATS servers and services as processes, with one replica and with three, at given rates", (*bench).cluster},
 	{"stream", "streamed answers through the gateway, against a bare proxy, and the memory of open streams", (*bench).stream},
 	{"check", "the check path, in one process and in three, against a NATS echo and Redis", (*bench).check},
+	{"detectors", "the check path with one, two and four detectors", (*bench).detectors},
 	{"partitions", "writes to a cluster of three NATS servers, with one, two and four partitions and one and three replicas", (*bench).partitions},
 	{"blocked", "requests of blocked loops, against a bare handler", (*bench).blocked},
 	{"scan", "the processor time of unloop scan over sessions of agents", (*bench).scans},

@@ -78,9 +78,9 @@ func TestAnotherBinaryIsMeasuredBesideThisOne(t *testing.T) {
 
 func TestChecksAndBlockedLoops(t *testing.T) {
 	t.Parallel()
-	out := output(t, "-sample", "20ms", "-levels", "2", "check", "blocked")
+	out := output(t, "-sample", "20ms", "-levels", "2", "check", "detectors", "blocked")
 	mustContain(t, out, "| at 2 | NATS echo | Unloop check over NATS | Unloop check, in process |", "| operations/s | ",
-		"| at 2 | bare Go handler, 429 | Unloop, blocked loops |")
+		"| at 2 | detectors: 1 | detectors: 2 | detectors: 4 |", "| at 2 | bare Go handler, 429 | Unloop, blocked loops |")
 }
 
 func TestProcessesOfAClusterAreMeasured(t *testing.T) {
