@@ -158,6 +158,9 @@ func toolGolden() map[string]proto.Message {
 		"check-batch-tools-4": &checkpb.CheckBatch{Checks: []*checkpb.Check{{Watches: []*checkpb.ToolWatch{{
 			Policy: "agent-tools", Agent: fp, History: &checkpb.History{Items: []*checkpb.HistoryItem{{Calls: []*checkpb.ToolCall{{Tool: "read_file", Call: digest, Retold: true}}}}},
 		}}}}},
+		"check-batch-tools-5": &checkpb.CheckBatch{Checks: []*checkpb.Check{{Asked: true, Watches: []*checkpb.ToolWatch{{
+			Policy: "agent-tools", Agent: fp, Run: &checkpb.ToolRun{Call: &checkpb.ToolCall{Tool: "read_file", Call: digest}, Done: true, Canceled: true},
+		}}}}},
 		"answer-calls-1": &checkpb.AnswerCalls{Calls: []*checkpb.ToolCall{{Tool: "read_file", Call: digest, Id: digest, Poll: true}}},
 		"answer-asker-2": &checkpb.AnswerAsker{Caller: "c0ffee", ReservedAt: 1_779_460_200_000, Reserved: []*checkpb.Reservation{{
 			Limit: &checkpb.Limit{Policy: "agent-tools", Rule: "spend", Key: goldenPrint, Cost: 0.03, Estimated: true}, Input: 0.25, Cached: 0.125, Output: 2,

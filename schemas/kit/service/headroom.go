@@ -40,14 +40,15 @@ var MemoryLimit = sync.OnceValue(func() int64 {
 // memory of one that has much and does little, unless it was told to be small: GOMEMLIMIT takes
 // the headroom for memory in use, and the rest would be too little. GOGC holds as ever.
 // Services do it as they start.
-//
-// The allocations are sampled no more, since nothing reads that profile.
 func Headroom() {
-	runtime.MemProfileRate = 0
+	unsampled()
 	if fits(MemoryLimit()) {
 		_ = reserve()
 	}
 }
+
+// unsampled ends the sampling of allocations, since nothing reads that profile.
+var unsampled = sync.OnceFunc(func() { runtime.MemProfileRate = 0 })
 
 // fits reports whether a memory limit, in bytes, leaves most of it to the service.
 func fits(limit int64) bool { return limit >= 8*headroom }
