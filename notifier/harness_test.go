@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -190,7 +191,7 @@ func wantDrained(t *testing.T, s *natstest.Server) {
 func wantDrainedOf(t *testing.T, s *natstest.Server, endpoint string) {
 	t.Helper()
 	js := s.JetStream()
-	deadline := time.After(patience)
+	deadline, least := time.After(patience), uint64(math.MaxUint64)
 	for {
 		consumer, err := js.Consumer(t.Context(), schemas.StreamEvents, schemas.EndpointConsumer(endpoint))
 		if err != nil {
@@ -199,6 +200,9 @@ func wantDrainedOf(t *testing.T, s *natstest.Server, endpoint string) {
 		info, owed := consumer.CachedInfo(), owed(t, js)
 		if info.NumAckPending == 0 && info.NumPending == 0 && owed == 0 {
 			return
+		}
+		if left := info.NumPending + uint64(info.NumAckPending+owed); left < least { // it goes on
+			deadline, least = time.After(patience), left
 		}
 		select {
 		case <-time.After(5 * time.Millisecond):
