@@ -217,18 +217,26 @@ func TestConformanceOfChecks(t *testing.T) {
 	}
 }
 
+// runOf returns a run whose checks get the answers, what it sends, and how many problems it has
+// reported.
+func runOf(t *testing.T, answers []answer) (run *Run, sent *[]any, problems *int) {
+	t.Helper()
+	url, sent := inTurn(t, answers)
+	asking, err := New(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems = new(int)
+	return asking.Run(ToolCall{Session: "s", Project: "demo"}, func(error) { *problems++ }), sent, problems
+}
+
 func TestConformanceOfGuards(t *testing.T) {
 	t.Parallel()
 	for _, c := range conformance(t).Guards {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
-			url, sent := inTurn(t, c.Answers)
-			asking, err := New(url)
-			if err != nil {
-				t.Fatal(err)
-			}
-			problems, called := 0, false
-			run := asking.Run(ToolCall{Session: "s", Project: "demo"}, func(error) { problems++ })
+			run, sent, problems := runOf(t, c.Answers)
+			called := false
 			type city struct {
 				City string `json:"city"`
 			}
@@ -244,8 +252,8 @@ func TestConformanceOfGuards(t *testing.T) {
 			if err != nil {
 				said = err.Error()
 			}
-			if said != c.Error || err == nil && !cmp.Equal(result, c.Result) || called != c.Called || problems != c.Problems {
-				t.Errorf("result %v, error %q, called %v, problems %d; want %v, %q, %v, %d", result, said, called, problems, c.Result, c.Error, c.Called, c.Problems)
+			if said != c.Error || err == nil && !cmp.Equal(result, c.Result) || called != c.Called || *problems != c.Problems {
+				t.Errorf("result %v, error %q, called %v, problems %d; want %v, %q, %v, %d", result, said, called, *problems, c.Result, c.Error, c.Called, c.Problems)
 			}
 			if diff := cmp.Diff(c.Sent, append([]any{}, *sent...)); diff != "" {
 				t.Errorf("sent (-want +got):\n%s", diff)
@@ -262,13 +270,8 @@ func TestConformanceOfLeases(t *testing.T) {
 	for _, c := range conformance(t).Leases {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
-			url, sent := inTurn(t, c.Answers)
-			asking, err := New(url)
-			if err != nil {
-				t.Fatal(err)
-			}
-			problems, said := 0, ""
-			run := asking.Run(ToolCall{Session: "s", Project: "demo"}, func(error) { problems++ })
+			run, sent, problems := runOf(t, c.Answers)
+			said := ""
 			lease, err := run.Lease(t.Context(), "weather", map[string]string{"city": "Oslo"})
 			if err != nil {
 				said, c.Settle = err.Error(), nil
@@ -283,8 +286,8 @@ func TestConformanceOfLeases(t *testing.T) {
 					lease.Cancel(t.Context())
 				}
 			}
-			if said != c.Error || problems != c.Problems {
-				t.Errorf("error %q and %d problems, want %q and %d", said, problems, c.Error, c.Problems)
+			if said != c.Error || *problems != c.Problems {
+				t.Errorf("error %q and %d problems, want %q and %d", said, *problems, c.Error, c.Problems)
 			}
 			if diff := cmp.Diff(c.Sent, append([]any{}, *sent...)); diff != "" {
 				t.Errorf("sent (-want +got):\n%s", diff)

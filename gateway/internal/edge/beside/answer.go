@@ -20,8 +20,10 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, c caller, body 
 		}
 	}
 	k := &kept{ResponseWriter: w, status: http.StatusOK}
-	c.answer(k, body, v)
-	give()
+	func() {
+		defer give()
+		c.answer(k, body, v)
+	}()
 	w.WriteHeader(k.status)
 	_, _ = w.Write(k.body.Bytes()) // who left needs no answer
 }
