@@ -40,7 +40,12 @@ func (s *State) uncount(i int, p *Params) {
 		less(&s.calls)
 	}
 	less(&s.wide)
-	if less(&e.occurred); e.occurred == 0 {
+	most := e.occurred == s.most && e.tool == s.mostTool
+	less(&e.occurred)
+	if most {
+		s.findMost(e.occurred)
+	}
+	if e.occurred == 0 {
 		s.streaks = slices.DeleteFunc(s.streaks, func(e streak) bool { return e.key == c.key })
 		return
 	}
@@ -52,6 +57,16 @@ func (s *State) uncount(i int, p *Params) {
 	e.warned = min(e.warned, uint32(max(int(e.pure)-p.limits(s.toolName(c.tool), c.is(poll|waited)).warn+1, 0))) //nolint:gosec // a count
 	if e.rate.last == it.at {
 		e.rate.takeBack(s.before(i))
+	}
+}
+
+// findMost finds the call that was made most often, when the one that was has n occurrences left.
+func (s *State) findMost(n uint32) {
+	s.most = n
+	for i := range s.streaks {
+		if e := &s.streaks[i]; e.occurred > s.most {
+			s.most, s.mostTool = e.occurred, e.tool
+		}
 	}
 }
 

@@ -17,10 +17,25 @@ func TestCallsThatAreCanceledCountNothing(t *testing.T) {
 		s.wantLevels(times(1, call("A", "")), allow)
 		s.cancel(call("A", ""))
 	}
-	if n := s.state.Stats(); n.Total != 0 || n.Unique != 0 || n.Calls != 0 {
+	if n := s.state.Stats(); n != (toolloop.Stats{}) {
 		t.Errorf("%+v", n)
 	}
 	s.wantLevels(times(5, call("A", "")), allow, allow, warn, warn, block)
+}
+
+func TestCanceledCallsAreNotTheMostRepeated(t *testing.T) {
+	t.Parallel()
+	s := newSession(t)
+	s.check(call("A", ""))
+	for range 2 {
+		s.check(call("B", ""))
+	}
+	for _, want := range []toolloop.Stats{{MostRepeated: "B", MostRepeatedCount: 2}, {MostRepeated: "B", MostRepeatedCount: 1}, {MostRepeated: "A", MostRepeatedCount: 1}} {
+		if n := s.state.Stats(); n.MostRepeated != want.MostRepeated || n.MostRepeatedCount != want.MostRepeatedCount {
+			t.Errorf("%+v, want %+v", n, want)
+		}
+		s.cancel(call("B", ""))
+	}
 }
 
 // A call whose result is known was made, and so was one that a history shows.

@@ -17,7 +17,9 @@ type Stats struct {
 func (s *State) Stats() Stats {
 	out := Stats{
 		Calls: int(s.calls), Total: int(s.total), Unique: int(s.unique), Blocked: int(s.blocked), Broken: s.broken,
-		MostRepeated: s.toolName(s.mostTool), MostRepeatedCount: int(s.most),
+	}
+	if s.most > 0 {
+		out.MostRepeated, out.MostRepeatedCount = s.toolName(s.mostTool), int(s.most)
 	}
 	for i := range s.items {
 		if !s.items[i].human {
