@@ -11,7 +11,6 @@ import (
 	"github.com/unloop/unloop/gateway/internal/decide/clientprofile"
 	"github.com/unloop/unloop/gateway/internal/decide/evidence"
 	"github.com/unloop/unloop/gateway/internal/decide/outcome"
-	"github.com/unloop/unloop/gateway/internal/edge/auth"
 	"github.com/unloop/unloop/gateway/internal/edge/intake"
 	"github.com/unloop/unloop/gateway/internal/edge/spans"
 	"github.com/unloop/unloop/gateway/internal/edge/stages"
@@ -47,7 +46,7 @@ type exchange struct {
 
 // check waits for a slot for a request, resolves who sent it, and asks the detectors
 // about it unless an operator stopped or exempted it.
-func (g *Gateway) check(r *http.Request, req *request.Request, who auth.Principal, rules *policystore.Rules) *exchange {
+func (g *Gateway) check(r *http.Request, req *request.Request, who request.Principal, rules *policystore.Rules) *exchange {
 	e := &exchange{http: r, rules: rules, from: request.Subject{Client: who}}
 	req, slot, err := g.open(r, req, rules, who)
 	give := sync.OnceFunc(slot.Give)
@@ -80,7 +79,7 @@ func (g *Gateway) check(r *http.Request, req *request.Request, who auth.Principa
 
 // open parses a request in its slot, and returns the slot. A request that waits for memory
 // to be decoded in waits without its slot.
-func (g *Gateway) open(r *http.Request, req *request.Request, rules *policystore.Rules, who auth.Principal) (*request.Request, *limiter.Slot, error) {
+func (g *Gateway) open(r *http.Request, req *request.Request, rules *policystore.Rules, who request.Principal) (*request.Request, *limiter.Slot, error) {
 	upload, caller := intake.Held(r), g.stages.Caller(r, req, rules, who)
 	for {
 		slot, err := g.limiter.Take(r.Context(), req.Caller, stages.Large(req))

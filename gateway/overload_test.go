@@ -15,7 +15,6 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/ask/ask"
 	"github.com/unloop/unloop/gateway/internal/decide/evidence"
-	"github.com/unloop/unloop/gateway/internal/edge/auth"
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/gateway/internal/rules/policystore"
 	"github.com/unloop/unloop/gateway/internal/share/limiter"
@@ -39,7 +38,7 @@ func TestARequestThatGetsNoSlotGetsA503OfItsFormat(t *testing.T) {
 		req := request.New(r, route.Target{Format: anthropic.Format})
 		req.Body = &request.Body{}
 		w, began := httptest.NewRecorder(), time.Now()
-		e := g.check(r, req, auth.Principal{}, &policystore.Rules{Set: &bundle.Set{}})
+		e := g.check(r, req, request.Principal{}, &policystore.Rules{Set: &bundle.Set{}})
 		g.respond(w, g.openAccount(e), g.decide(e))
 		if waited := time.Since(began); waited != limiter.Patience {
 			t.Errorf("waited %s", waited)

@@ -9,7 +9,6 @@ import (
 	"github.com/unloop/unloop/gateway/internal/decide/clientprofile"
 	"github.com/unloop/unloop/gateway/internal/decide/evidence"
 	"github.com/unloop/unloop/gateway/internal/decide/outcome"
-	"github.com/unloop/unloop/gateway/internal/edge/auth"
 	"github.com/unloop/unloop/gateway/internal/edge/stages"
 	"github.com/unloop/unloop/gateway/internal/memory/identity"
 	"github.com/unloop/unloop/gateway/internal/rules/policystore"
@@ -34,7 +33,7 @@ type rejected struct {
 
 // recall returns the decision on an exact repetition of a request that was blocked a
 // moment ago. For any other request it returns nil, and the digest if it was made.
-func (g *Gateway) recall(r *http.Request, req *request.Request, who auth.Principal, rules *policystore.Rules) (digest standing.Digest, _ *exchange) {
+func (g *Gateway) recall(r *http.Request, req *request.Request, who request.Principal, rules *policystore.Rules) (digest standing.Digest, _ *exchange) {
 	if !g.repeats.Any() || req.Body.Rest != nil {
 		return digest, nil
 	}

@@ -8,7 +8,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/unloop/unloop/gateway/internal/edge/admit"
-	"github.com/unloop/unloop/gateway/internal/edge/auth"
 	"github.com/unloop/unloop/gateway/internal/edge/beside"
 	"github.com/unloop/unloop/gateway/internal/edge/checkapi"
 	"github.com/unloop/unloop/gateway/internal/edge/intake"
@@ -100,11 +99,11 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, onward rpc.Onwa
 
 // receive finds the upstream and the client of a request, and reads its body. A request that
 // passes elsewhere needs no upstream here.
-func (g *Gateway) receive(r *http.Request, elsewhere bool) (*request.Request, auth.Principal, *provider.Refusal) {
+func (g *Gateway) receive(r *http.Request, elsewhere bool) (*request.Request, request.Principal, *provider.Refusal) {
 	target, known := g.stages.Table.Route(r)
 	req := request.New(r, target)
 	if refusal := admit.Target(r, target, known); refusal != nil && !elsewhere {
-		return req, auth.Principal{}, refusal
+		return req, request.Principal{}, refusal
 	}
 	who, refusal := g.admit(r, req)
 	if refusal == nil {
@@ -114,7 +113,7 @@ func (g *Gateway) receive(r *http.Request, elsewhere bool) (*request.Request, au
 }
 
 // admit finds out who the client is, and reads the body of its request.
-func (g *Gateway) admit(r *http.Request, req *request.Request) (auth.Principal, *provider.Refusal) {
+func (g *Gateway) admit(r *http.Request, req *request.Request) (request.Principal, *provider.Refusal) {
 	who, refusal := g.stages.Gate.Client(r, req)
 	if refusal != nil {
 		return who, refusal

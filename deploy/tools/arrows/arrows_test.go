@@ -46,7 +46,7 @@ var table = []imports{
 	{"gateway/internal/proxy/proxy_test.go", ours + "detector", true},
 	{"gateway/internal/edge/forward/usage.go", ours + "gateway/internal/wire/usage", false},
 	{"gateway/internal/memory/resolve/forward.go", ours + "gateway/internal/edge/forward", true},
-	{"gateway/internal/memory/resolve/auth.go", ours + "gateway/internal/edge/auth", false},
+	{"gateway/internal/memory/resolve/auth.go", ours + "gateway/internal/edge/auth", true},
 	{"gateway/internal/decide/outcome/resolve.go", ours + "gateway/internal/memory/resolve", true},
 	{"gateway/internal/rules/bundle/outcome.go", ours + "gateway/internal/decide/outcome", true},
 	{"gateway/internal/ask/checker/bundle.go", ours + "gateway/internal/rules/bundle", true},

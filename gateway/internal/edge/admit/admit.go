@@ -69,11 +69,11 @@ func (g *Gate) Run(ctx context.Context) error { return g.auth.Run(ctx) }
 
 // Client returns who sent a request, or how the client is refused. It removes
 // Unloop's own key from the request, so that no upstream sees it.
-func (g *Gate) Client(r *http.Request, req *request.Request) (auth.Principal, *provider.Refusal) {
+func (g *Gate) Client(r *http.Request, req *request.Request) (request.Principal, *provider.Refusal) {
 	credential := r.Header.Get(access.Header)
 	r.Header.Del(access.Header)
 	if !g.guarded {
-		return auth.Principal{}, nil
+		return request.Principal{}, nil
 	}
 	if credential == "" && g.keys(req.Target) {
 		credential = req.Provider.Key(r) // the provider's own key does not come from clients
@@ -112,7 +112,7 @@ func (g *Gate) credentials(r *http.Request) []string {
 }
 
 // authenticate returns the client that one of the credentials is of.
-func (g *Gate) authenticate(r *http.Request, credentials ...string) (who auth.Principal, _ *provider.Refusal) {
+func (g *Gate) authenticate(r *http.Request, credentials ...string) (who request.Principal, _ *provider.Refusal) {
 	err := auth.ErrMissing
 	for _, credential := range credentials {
 		if who, err = g.auth.Authenticate(r.Context(), r.RemoteAddr, credential); err == nil {
@@ -122,7 +122,7 @@ func (g *Gate) authenticate(r *http.Request, credentials ...string) (who auth.Pr
 	refusal, result := refuse(err)
 	g.results.WithLabelValues(result).Inc()
 	g.log.Debug("client not let in", "address", r.RemoteAddr, "reason", err)
-	return auth.Principal{}, &refusal
+	return request.Principal{}, &refusal
 }
 
 // refuse returns the refusal for an error of authentication, and its label in metrics.
@@ -162,7 +162,7 @@ func retryAfter(seconds string) provider.Header {
 
 // CallerKey returns what identifies a client: its provider key, or else its Unloop key or
 // token.
-func (g *Gate) CallerKey(r *http.Request, req *request.Request, client auth.Principal) string {
+func (g *Gate) CallerKey(r *http.Request, req *request.Request, client request.Principal) string {
 	key := req.Provider.Key(r)
 	if client.ID != "" && (key == "" || g.keys(req.Target)) {
 		return "\x00" + client.ID // no header can hold this byte

@@ -208,7 +208,7 @@ func TestCallerKeyTellsClientsApart(t *testing.T) {
 		if c.key != "" {
 			r.Header.Set("Authorization", "Bearer "+c.key)
 		}
-		if got := g.CallerKey(r, req, auth.Principal{ID: c.client}); got != c.want {
+		if got := g.CallerKey(r, req, request.Principal{ID: c.client}); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

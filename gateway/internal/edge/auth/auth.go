@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/gateway/internal/wire/jwks"
+	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/schemas/kit/access"
 )
 
@@ -46,15 +47,6 @@ type Config struct {
 	Audiences []string
 	// TenantClaim names the claim with the client's tenant; "" for none.
 	TenantClaim string
-}
-
-// Principal is an authenticated client.
-type Principal struct {
-	// ID is the same for the same client, and of no use as a credential.
-	ID string
-	// Tenant is the client's tenant by its token, where Tenanted.
-	Tenant   string
-	Tenanted bool
 }
 
 // Authenticator authenticates clients. Make it with New; Run keeps the issuer's keys up to
@@ -119,13 +111,13 @@ func (a *Authenticator) KeysRead() (at time.Time, ok bool) {
 // Authenticate returns the client that presents a credential from the remote address
 // "host:port" of a connection. Errors are ErrMissing, ErrWrong, ErrUnavailable or a
 // LimitedError, or the context's.
-func (a *Authenticator) Authenticate(ctx context.Context, remote, credential string) (Principal, error) {
+func (a *Authenticator) Authenticate(ctx context.Context, remote, credential string) (request.Principal, error) {
 	if credential == "" {
-		return Principal{}, ErrMissing
+		return request.Principal{}, ErrMissing
 	}
 	attempt := access.NewAttempt(remote, credential, time.Now())
 	if wait := a.limiter.Wait(attempt); wait > 0 {
-		return Principal{}, &LimitedError{wait}
+		return request.Principal{}, &LimitedError{wait}
 	}
 	who, err := a.identify(ctx, credential)
 	switch {
@@ -137,15 +129,15 @@ func (a *Authenticator) Authenticate(ctx context.Context, remote, credential str
 	return who, err
 }
 
-func (a *Authenticator) identify(ctx context.Context, credential string) (Principal, error) {
+func (a *Authenticator) identify(ctx context.Context, credential string) (request.Principal, error) {
 	if len(credential) > maxCredential {
-		return Principal{}, fmt.Errorf("%w: it has more than %d bytes", ErrWrong, maxCredential)
+		return request.Principal{}, fmt.Errorf("%w: it has more than %d bytes", ErrWrong, maxCredential)
 	}
 	if id, ok := a.keys.Holder(credential); ok {
-		return Principal{ID: "key:" + id}, nil
+		return request.Principal{ID: "key:" + id}, nil
 	}
 	if a.tokens == nil {
-		return Principal{}, fmt.Errorf("%w: it is none of the keys", ErrWrong)
+		return request.Principal{}, fmt.Errorf("%w: it is none of the keys", ErrWrong)
 	}
 	return a.tokens.verify(ctx, credential)
 }

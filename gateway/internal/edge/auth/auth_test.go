@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/gateway/internal/wire/jwks"
+	"github.com/unloop/unloop/gateway/internal/wire/request"
 )
 
 const (
@@ -237,14 +238,14 @@ func TestTokensOfEveryAlgorithmAndKeysAreAccepted(t *testing.T) {
 	ids := map[string]bool{}
 	for name, c := range map[string]struct {
 		credential string
-		want       Principal
+		want       request.Principal
 	}{
-		"a key":                    {ownKey, Principal{}},
-		"RS256":                    {sign(t, "RS256", "rs", i.keys["rs"], claims(nil)), Principal{Tenant: "acme", Tenanted: true}},
-		"ES256":                    {sign(t, "ES256", "es", i.keys["es"], claims(map[string]any{"sub": "bob"})), Principal{Tenant: "acme", Tenanted: true}},
-		"EdDSA":                    {sign(t, "EdDSA", "ed", i.keys["ed"], claims(map[string]any{"sub": "carol"})), Principal{Tenant: "acme", Tenanted: true}},
-		"a numbered tenant, no id": {sign(t, "ES256", "", i.keys["es"], claims(map[string]any{"sub": "dave", "tenant": 42})), Principal{Tenant: "42", Tenanted: true}},
-		"one audience of several":  {sign(t, "ES256", "es", i.keys["es"], claims(map[string]any{"sub": "erin", "aud": []string{"other", "unloop-staging"}})), Principal{Tenant: "acme", Tenanted: true}},
+		"a key":                    {ownKey, request.Principal{}},
+		"RS256":                    {sign(t, "RS256", "rs", i.keys["rs"], claims(nil)), request.Principal{Tenant: "acme", Tenanted: true}},
+		"ES256":                    {sign(t, "ES256", "es", i.keys["es"], claims(map[string]any{"sub": "bob"})), request.Principal{Tenant: "acme", Tenanted: true}},
+		"EdDSA":                    {sign(t, "EdDSA", "ed", i.keys["ed"], claims(map[string]any{"sub": "carol"})), request.Principal{Tenant: "acme", Tenanted: true}},
+		"a numbered tenant, no id": {sign(t, "ES256", "", i.keys["es"], claims(map[string]any{"sub": "dave", "tenant": 42})), request.Principal{Tenant: "42", Tenanted: true}},
+		"one audience of several":  {sign(t, "ES256", "es", i.keys["es"], claims(map[string]any{"sub": "erin", "aud": []string{"other", "unloop-staging"}})), request.Principal{Tenant: "acme", Tenanted: true}},
 	} {
 		who, err := a.Authenticate(t.Context(), remote, c.credential)
 		if err != nil {

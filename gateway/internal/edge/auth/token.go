@@ -15,6 +15,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/unloop/unloop/gateway/internal/wire/jwks"
+	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/schemas/kit/access"
 )
 
@@ -57,15 +58,15 @@ func checkURL(address string) error {
 
 // verify checks a token's signature and claims. Its errors name the kind of fault, and
 // quote nothing of the token.
-func (t *tokens) verify(ctx context.Context, text string) (Principal, error) {
+func (t *tokens) verify(ctx context.Context, text string) (request.Principal, error) {
 	token, err := jwt.ParseSigned(text, jwks.Algorithms)
 	if err != nil || len(token.Headers) != 1 {
-		return Principal{}, fmt.Errorf("%w: it is neither a key nor a signed token", ErrWrong)
+		return request.Principal{}, fmt.Errorf("%w: it is neither a key nor a signed token", ErrWrong)
 	}
 	header := token.Headers[0]
 	keys, err := t.keys.Find(ctx, header.KeyID, jose.SignatureAlgorithm(header.Algorithm))
 	if err != nil {
-		return Principal{}, err
+		return request.Principal{}, err
 	}
 	for _, k := range keys {
 		var standard jwt.Claims
@@ -74,12 +75,14 @@ func (t *tokens) verify(ctx context.Context, text string) (Principal, error) {
 			return t.accept(standard, all)
 		}
 	}
-	return Principal{}, fmt.Errorf("%w: no key of the issuer has signed the token", ErrWrong)
+	return request.Principal{}, fmt.Errorf("%w: no key of the issuer has signed the token", ErrWrong)
 }
 
 // accept returns the subject of a signed token that is for this service and valid now.
-func (t *tokens) accept(c jwt.Claims, all map[string]json.RawMessage) (Principal, error) {
-	refused := func(why string) (Principal, error) { return Principal{}, fmt.Errorf("%w: token %s", ErrWrong, why) }
+func (t *tokens) accept(c jwt.Claims, all map[string]json.RawMessage) (request.Principal, error) {
+	refused := func(why string) (request.Principal, error) {
+		return request.Principal{}, fmt.Errorf("%w: token %s", ErrWrong, why)
+	}
 	expected := jwt.Expected{Time: time.Now(), Issuer: t.cfg.Issuer, AnyAudience: jwt.Audience(t.cfg.Audiences)}
 	switch err := c.ValidateWithLeeway(expected, leeway); {
 	case errors.Is(err, jwt.ErrExpired):
@@ -96,7 +99,7 @@ func (t *tokens) accept(c jwt.Claims, all map[string]json.RawMessage) (Principal
 		return refused("has no subject")
 	}
 	// The length keeps issuer and subject apart.
-	who := Principal{ID: "jwt:" + strconv.Itoa(len(c.Issuer)) + ":" + c.Issuer + c.Subject}
+	who := request.Principal{ID: "jwt:" + strconv.Itoa(len(c.Issuer)) + ":" + c.Issuer + c.Subject}
 	if t.cfg.TenantClaim == "" {
 		return who, nil
 	}

@@ -13,7 +13,6 @@ import (
 	"net/http"
 
 	"github.com/unloop/unloop/gateway/internal/edge/admit"
-	"github.com/unloop/unloop/gateway/internal/edge/auth"
 	"github.com/unloop/unloop/gateway/internal/edge/respond"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/chat"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
@@ -35,7 +34,7 @@ type Described struct {
 	HTTP *http.Request
 	*request.Request
 	// Client is who sent the check, once it was admitted.
-	Client auth.Principal
+	Client request.Principal
 }
 
 // Decider decides about described requests.
@@ -173,7 +172,7 @@ func (a *API) Ask(h http.Header, r *http.Request, signer string, check any) (any
 		return nil, fault
 	}
 	if signer != "" {
-		d.Client = auth.Principal{ID: "signed by " + signer}
+		d.Client = request.Principal{ID: "signed by " + signer}
 		return a.decide(h, d), nil
 	}
 	who, refusal := a.cfg.Gate.Client(d.HTTP, d.Request)

@@ -10,7 +10,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/unloop/unloop/gateway/internal/decide/outcome"
-	"github.com/unloop/unloop/gateway/internal/edge/auth"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/chat"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
@@ -91,7 +90,7 @@ func (a *API) decideRun(r *http.Request, text json.RawMessage, explain bool) (cl
 	if fault != nil {
 		return client.ToolDecision{}, fault
 	}
-	d.Client, _ = r.Context().Value(principalKey{}).(auth.Principal)
+	d.Client, _ = r.Context().Value(principalKey{}).(request.Principal)
 	return a.cfg.Decider.CheckRun(http.Header{}, d), nil
 }
 

@@ -13,11 +13,11 @@ import (
 	"github.com/unloop/unloop/gateway/internal/ask/ask"
 	"github.com/unloop/unloop/gateway/internal/ask/checker"
 	"github.com/unloop/unloop/gateway/internal/decide/explain"
-	"github.com/unloop/unloop/gateway/internal/edge/auth"
 	"github.com/unloop/unloop/gateway/internal/edge/checkapi"
 	"github.com/unloop/unloop/gateway/internal/memory/cluster"
 	"github.com/unloop/unloop/gateway/internal/memory/identity"
 	"github.com/unloop/unloop/gateway/internal/rules/override"
+	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/seal"
 )
@@ -58,7 +58,7 @@ func Explain(ctx context.Context, cfg *Config, js jetstream.JetStream, trust sea
 func (e *Replayer) explain(d *checkapi.Described, shared *cluster.Shared, detectors *checker.Checker) *explain.Explanation {
 	ctx, rules := d.HTTP.Context(), e.stages.Policies.Rules()
 	req := e.parse(ctx, d.Request, rules)
-	from := e.stages.Resolve(d.HTTP, req, rules, auth.Principal{}, shared.Hasher())
+	from := e.stages.Resolve(d.HTTP, req, rules, request.Principal{}, shared.Hasher())
 	out := &explain.Explanation{
 		Bundle: rules.Version(), Source: e.stages.Policies.Source(), Format: req.Provider.Name(), Upstream: req.Target.Upstream, Model: req.Model(),
 		Tenant: from.Identity.GetTenant(), Project: from.Identity.GetProject(), Caller: from.Identity.GetCaller(), Session: from.Identity.GetSession(),

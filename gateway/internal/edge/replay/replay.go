@@ -15,7 +15,6 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/decide/evidence"
 	"github.com/unloop/unloop/gateway/internal/edge/admit"
-	"github.com/unloop/unloop/gateway/internal/edge/auth"
 	"github.com/unloop/unloop/gateway/internal/edge/respond"
 	"github.com/unloop/unloop/gateway/internal/edge/stages"
 	"github.com/unloop/unloop/gateway/internal/memory/account"
@@ -155,7 +154,7 @@ func (e *Replayer) EvaluateNext(r *http.Request, origin Origin, c *Conversation,
 	if err != nil {
 		return nil, err
 	}
-	from := e.stages.Resolve(r, req, rules, auth.Principal{}, e.hasher)
+	from := e.stages.Resolve(r, req, rules, request.Principal{}, e.hasher)
 	origin.set(&from)
 	operator := override.Decide(e.overrides.At(e.stages.Now()), rules.Set, req, &from, e.stages.Now())
 	out := &Evaluation{Operator: operator.Operator, Reason: operator.Reason, memory: e.stages.Memory}

@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/unloop/unloop/gateway/internal/edge/auth"
 	"github.com/unloop/unloop/gateway/internal/memory/resolve"
 	"github.com/unloop/unloop/gateway/internal/rules/override"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
@@ -60,7 +59,7 @@ func TestARequestStaysAsItWasReadInAllLaterStages(t *testing.T) {
 			}
 			req := e.parse(t.Context(), unread, rules)
 			before := taken(req)
-			from := e.stages.Resolve(r, req, rules, auth.Principal{}, e.hasher)
+			from := e.stages.Resolve(r, req, rules, request.Principal{}, e.hasher)
 			subject := from
 			override.Decide(e.overrides.At(e.stages.Now()), rules.Set, req, &from, e.stages.Now())
 			if found := e.stages.Evidence(r.Context(), req, &from, rules, nil); found.Check == nil {

@@ -15,15 +15,14 @@ import (
 	"github.com/unloop/unloop/gateway/internal/ask/standing"
 	"github.com/unloop/unloop/gateway/internal/decide/evidence"
 	"github.com/unloop/unloop/gateway/internal/edge/admit"
-	"github.com/unloop/unloop/gateway/internal/edge/auth"
 	"github.com/unloop/unloop/gateway/internal/edge/intake"
 	"github.com/unloop/unloop/gateway/internal/memory/identity"
 	"github.com/unloop/unloop/gateway/internal/memory/resolve"
 	"github.com/unloop/unloop/gateway/internal/memory/spent"
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
-	"github.com/unloop/unloop/gateway/internal/rules/descriptor"
 	"github.com/unloop/unloop/gateway/internal/rules/policystore"
 	"github.com/unloop/unloop/gateway/internal/share/limiter"
+	"github.com/unloop/unloop/gateway/internal/wire/descriptor"
 	"github.com/unloop/unloop/gateway/internal/wire/past"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
@@ -42,7 +41,7 @@ func Large(req *request.Request) bool {
 }
 
 // Raw returns a request as it came from a client.
-func Raw(r *http.Request, req *request.Request, who auth.Principal) *standing.Raw {
+func Raw(r *http.Request, req *request.Request, who request.Principal) *standing.Raw {
 	return &standing.Raw{
 		Method: req.Method, Target: r.RequestURI, Host: req.Host, Header: req.Header, Body: req.Body.Bytes,
 		Peer:   r.RemoteAddr[:max(strings.LastIndexByte(r.RemoteAddr, ':'), 0)],
@@ -80,7 +79,7 @@ func (s *Stages) Parse(ctx context.Context, req *request.Request, rules *policys
 }
 
 // Caller tells the sender of a request and how it is read from others.
-func (s *Stages) Caller(r *http.Request, req *request.Request, rules *policystore.Rules, client auth.Principal) past.Caller {
+func (s *Stages) Caller(r *http.Request, req *request.Request, rules *policystore.Rules, client request.Principal) past.Caller {
 	return rules.Past.Of(s.Gate.CallerKey(r, req, client), client.ID, client.Tenant, strconv.FormatUint(uint64(req.Caller), 16), req.Provider.Name(), req.Path)
 }
 
@@ -101,7 +100,7 @@ func options(ctx context.Context, req *request.Request, rules *policystore.Rules
 }
 
 // Resolve finds out who sent a request.
-func (s *Stages) Resolve(r *http.Request, req *request.Request, rules *policystore.Rules, client auth.Principal, hasher *identity.Hasher) request.Subject {
+func (s *Stages) Resolve(r *http.Request, req *request.Request, rules *policystore.Rules, client request.Principal, hasher *identity.Hasher) request.Subject {
 	from := s.Resolver.Subject(r, req, resolve.Sender{Client: client, Key: s.Gate.CallerKey(r, req, client), Hasher: hasher}, s.Now())
 	from.Descriptors = rules.Descriptors.Values(descriptor.Subject{HTTP: r, Identity: from.Identity, Model: req.Model()})
 	return from

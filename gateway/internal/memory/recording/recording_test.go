@@ -18,7 +18,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/unloop/unloop/gateway/internal/edge/auth"
 	"github.com/unloop/unloop/gateway/internal/memory/identity"
 	"github.com/unloop/unloop/gateway/internal/text/excerpt"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
@@ -189,7 +188,7 @@ func TestEntryIsRecordedWithWhatAReplayNeeds(t *testing.T) {
 				Header: http.Header{"Content-Type": {"application/json"}, "X-Team": {"a", "b"}, "X-Api-Key": {"sk"}, "Content-Encoding": {"gzip"}},
 				Target: route.Target{Upstream: "openai"},
 			},
-			Subject: request.Subject{Identity: who, Client: auth.Principal{Tenanted: true}},
+			Subject: request.Subject{Identity: who, Client: request.Principal{Tenanted: true}},
 			URL:     &url.URL{Path: "/v1/conversations/conv_1", RawQuery: "key=sk"}, At: at, Headers: []string{"x-team", "x-api-key"},
 			Hash: func(string) string { return "hash" },
 		}

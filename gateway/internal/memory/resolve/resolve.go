@@ -15,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/unloop/unloop/gateway/internal/edge/auth"
 	"github.com/unloop/unloop/gateway/internal/memory/answers"
 	"github.com/unloop/unloop/gateway/internal/memory/identity"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
@@ -67,7 +66,7 @@ func New(cfg Config, answers Answers, reg prometheus.Registerer) *Resolver {
 
 // Sender is the sender of a request as known before its identity is resolved.
 type Sender struct {
-	Client auth.Principal
+	Client request.Principal
 	// Key tells callers apart: the provider's key, or what the client was
 	// authenticated by.
 	Key string

@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/unloop/unloop/gateway/internal/edge/auth"
 	"github.com/unloop/unloop/gateway/internal/memory/answers"
 	"github.com/unloop/unloop/gateway/internal/memory/identity"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
@@ -92,7 +91,7 @@ func TestSubject(t *testing.T) {
 		format  *provider.Format
 		body    string
 		header  string // X-Session-Id
-		client  auth.Principal
+		client  request.Principal
 		nobody  bool // without a hasher
 		answers Answers
 		want    *checkpb.Identity
@@ -103,7 +102,7 @@ func TestSubject(t *testing.T) {
 		"no prompt":             {format: plain.Format, want: &checkpb.Identity{Project: "p", Caller: caller}},
 		"an implied session":    {format: chat.Format, body: hello, want: &checkpb.Identity{Project: "p", Caller: caller, Session: implied.GetSession()}},
 		"a named session":       {format: chat.Format, body: hello, header: "mine", want: &checkpb.Identity{Project: "p", Caller: caller, Session: named.GetSession()}, own: true},
-		"a verified tenant":     {format: plain.Format, client: auth.Principal{ID: "x", Tenant: "acme", Tenanted: true}, want: &checkpb.Identity{Project: "p", Caller: caller, Tenant: "acme"}},
+		"a verified tenant":     {format: plain.Format, client: request.Principal{ID: "x", Tenant: "acme", Tenanted: true}, want: &checkpb.Identity{Project: "p", Caller: caller, Tenant: "acme"}},
 		"an answer's session":   {format: responses.Format, body: goesOn, answers: store, want: &checkpb.Identity{Project: "p", Caller: caller, Session: itsSession}, own: true},
 		"a name outranks it":    {format: responses.Format, body: goesOn, header: "mine", answers: store, want: &checkpb.Identity{Project: "p", Caller: caller, Session: named.GetSession()}, own: true},
 		"an unknown answer":     {format: responses.Format, body: goesOn, answers: known{}, want: &checkpb.Identity{Project: "p", Caller: caller, Session: answers.Key(caller, "resp_1")}, own: true, unknown: 1},

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
-	"github.com/unloop/unloop/gateway/internal/rules/descriptor"
+	"github.com/unloop/unloop/gateway/internal/wire/descriptor"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/gateway/internal/wire/route"

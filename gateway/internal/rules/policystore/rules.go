@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
-	"github.com/unloop/unloop/gateway/internal/rules/descriptor"
 	"github.com/unloop/unloop/gateway/internal/text/recognize"
+	"github.com/unloop/unloop/gateway/internal/wire/descriptor"
 	"github.com/unloop/unloop/gateway/internal/wire/past"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/schemas/policy"

@@ -13,9 +13,8 @@ import (
 
 	"github.com/nats-io/nuid"
 
-	"github.com/unloop/unloop/gateway/internal/edge/auth"
-	"github.com/unloop/unloop/gateway/internal/rules/descriptor"
 	"github.com/unloop/unloop/gateway/internal/share/fair"
+	"github.com/unloop/unloop/gateway/internal/wire/descriptor"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/formats"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
@@ -75,10 +74,19 @@ type ToolRun struct {
 	Explain bool
 }
 
+// Principal is an authenticated client.
+type Principal struct {
+	// ID is the same for the same client, and of no use as a credential.
+	ID string
+	// Tenant is the client's tenant by its token, where Tenanted.
+	Tenant   string
+	Tenanted bool
+}
+
 // Subject is who sent a request.
 type Subject struct {
 	// Client is the authenticated client; zero where clients need not authenticate.
-	Client   auth.Principal
+	Client   Principal
 	Identity *checkpb.Identity
 	// OwnSession says that the request names its session, or an answer of it.
 	OwnSession bool
