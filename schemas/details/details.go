@@ -103,42 +103,42 @@ func (s *steadyTexts) rest() []string {
 func each(text string, found func(detail string, from, to int, steady bool)) {
 	var before string
 	var negated negations
-	rest := text
-	for rest != "" {
-		var word string
-		word, rest = next(rest)
-		end := len(text) - len(rest)
-		if isPlain(word) { // as most are
-			if m := negated.next(word, rest); m != "" {
-				found(m, end-len(word), end, true)
+	for from, to, of := next(text, 0); from < to; from, to, of = next(text, to) {
+		word, rest := text[from:to], text[to:]
+		if plain := plainPart(word, of); plain != "" { // as most have
+			if before = plain; negated.left == 0 && !known(plain) {
+				continue
 			}
-			if n := spelledOut(word); n != "" {
-				found(n, end-len(word), end, !isCount(rest))
+			if m := negated.next(plain, rest); m != "" {
+				found(m, from, from+len(plain), true)
 			}
+			if n := spelledOut(plain); n != "" {
+				found(n, from, from+len(plain), !isCount(rest))
+			}
+			continue
+		}
+		if isFlag(text, from, to) {
+			found(word, from, to, true)
 			before = word
 			continue
 		}
-		if isFlag(text, end-len(word), end) {
-			found(word, end-len(word), end, true)
-			before, word = word, ""
-		}
 		for word != "" {
-			begin := end - len(word)
 			var part string
-			part, word = cut(word)
-			from := begin + leading(text[begin:end])
-			to := from + len(part)
+			var time bool
+			from += leading(word)
+			part, word, time = cut(text[from:to], of)
 			if m := negated.next(part, rest); m != "" {
-				found(m, from, to, true)
+				found(m, from, from+len(part), true)
 			}
 			if isDetail(part) {
-				found(part, from, to, !changes(part, before, rest))
+				found(part, from, from+len(part), !time && !changes(part, before, rest))
 			} else if n := spelledOut(part); n != "" {
-				found(n, from, to, !isCount(rest))
+				found(n, from, from+len(part), !isCount(rest))
 			}
 			if part != "" {
 				before = part
 			}
+			from = to - len(word)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func each(text string, found func(detail string, from, to int, steady bool)) {
 // isFlag reports whether a word is a command's option: -o or --output, after a
 // space.
 func isFlag(text string, from, to int) bool {
-	if from == 0 || text[from-1] != ' ' {
+	if text[from] != '-' || from == 0 || text[from-1] != ' ' {
 		return false
 	}
 	name := strings.TrimPrefix(strings.TrimPrefix(text[from:to], "-"), "-")
@@ -165,68 +165,57 @@ func fold(hashes []uint64) Sum {
 	return Sum(sum | 1)
 }
 
-// next returns the first run of characters that words and identifiers are made
-// of, and what follows it.
-func next(text string) (word, rest string) {
-	text = text[until(text, true):]
-	end := until(text, false)
-	return text[:end], text[end:]
+// next returns the place of the first run of characters from i on that words and
+// identifiers are made of, and the kinds of its bytes. It is empty at the end of the text.
+func next(text string, i int) (from, to int, of kind) {
+	for i < len(text) && kinds[text[i]] == 0 {
+		i++
+	}
+	for from = i; i < len(text) && kinds[text[i]] > 0; i++ {
+		of |= kinds[text[i]]
+	}
+	if i == len(text) || kinds[text[i]] == 0 {
+		return from, i, of
+	}
+	from += until(text[from:], true)
+	return from, from + until(text[from:], false), mixed
 }
 
 // until returns the place of the first character that is, or is not, one of words; the
 // length of the text if there is none.
 func until(text string, word bool) int {
-	for i := 0; i < len(text); {
-		if c := text[i]; c < utf8.RuneSelf {
-			if plainInWord[c] == word {
-				return i
-			}
-			i++
-			continue
-		}
-		r, size := utf8.DecodeRuneInString(text[i:])
+	for i, r := range text {
 		if inWord(r) == word {
 			return i
 		}
-		i += size
 	}
 	return len(text)
 }
 
-// plainInWord is inWord for ASCII.
-var plainInWord = func() (plain [utf8.RuneSelf]bool) {
-	for c := range plain {
-		plain[c] = inWord(rune(c))
-	}
-	return plain
-}()
-
 func inWord(r rune) bool {
-	switch r {
-	case '_', '.', '/', '\\', ':', '-', '@', '%':
-		return true
-	}
 	if r < utf8.RuneSelf {
-		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
+		return kinds[r] != 0
 	}
 	return unicode.IsLetter(r) || unicode.IsNumber(r)
 }
 
-// cut takes the first part off a word at a colon, unless the colons are those
-// of a time of day; punctuation at a part's ends goes. Its work is that of the
+// cut takes the first part off a word of bytes of some kinds at a colon, unless the colons are
+// those of a time of day; punctuation at a part's end goes. Its work is that of the
 // part alone: a word may be a megabyte of colons.
-func cut(word string) (part, rest string) {
-	word = word[leading(word):]
-	colon := strings.IndexByte(word, ':')
-	if colon < 0 {
-		return trimEnd(word), ""
+func cut(word string, of kind) (part, rest string, time bool) {
+	at := -1
+	if of&colon != 0 {
+		at = strings.IndexByte(word, ':')
+	}
+	if at < 0 {
+		return trimEnd(word), "", false
 	}
 	if len(word) <= longestTime {
 		if part := trimEnd(word); isTime(part) {
-			return part, ""
+			return part, "", true
 		}
 	}
-	return trimEnd(word[:colon]), word[colon+1:]
+	return trimEnd(word[:at]), word[at+1:], false
 }
 
 // leading returns the length of the punctuation that a word begins with.
@@ -259,10 +248,10 @@ const leastTime, longestTime = 7, 32
 
 const punctuation = `./\:-@`
 
-// changes reports whether a detail is of the kind that differs between two runs of
-// the same command.
+// changes reports whether a detail, other than a time of day, is of the kind that differs between
+// two runs of the same command.
 func changes(word, before, after string) bool {
-	return isTime(word) || isAddress(word) || isDuration(word, after) || isNumber(word) && isAttempt(before)
+	return word[0] <= '9' && (isAddress(word) || isDuration(word, after) || isNumber(word) && isAttempt(before))
 }
 
 // isTime recognizes 14:30:05 and 14:30:05.123, alone or after a date and a T.
@@ -307,8 +296,15 @@ func isDuration(word, after string) bool {
 	if !strings.HasPrefix(after, " ") {
 		return false
 	}
-	unit, _ := next(after[:min(len(after), 16)])
+	unit := first(after)
 	return len(unit) > 1 && slices.Contains(units, strings.Trim(unit, punctuation))
+}
+
+// first returns the first word of a text if it is near.
+func first(text string) string {
+	text = text[:min(len(text), 16)]
+	from, to, _ := next(text, 0)
+	return text[from:to]
 }
 
 func isNumber(word string) bool {
@@ -321,6 +317,9 @@ func isNumber(word string) bool {
 }
 
 func isAttempt(before string) bool {
+	if !known(before) {
+		return false
+	}
 	switch strings.ToLower(before) {
 	case "attempt", "attempts", "try", "retry", "retries":
 		return true

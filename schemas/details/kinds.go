@@ -10,53 +10,66 @@ import (
 func isDetail(word string) bool {
 	lower, inner := false, false
 	for i := range len(word) {
-		kind := kinds[word[i]]
+		k := kinds[word[i]]
 		switch {
-		case kind == always || kind == upper && lower || kind == wildcard && len(word) > 1:
+		case k == always || k == upper && lower || k == wildcard && len(word) > 1:
 			return true
-		case kind == dot:
+		case k == dot:
 			// The dots of "e.g." join single letters.
 			inner = inner || i > 1
-		case kind == wide:
+		case k == wide:
 			return isWideDetail(word)
 		}
-		lower = kind == small
+		lower = k == small
 	}
 	return inner
 }
 
-// isPlain reports whether a word has letters alone, no capitals behind small ones, and so is no
-// detail and has no parts.
-func isPlain(word string) bool {
+// plainPart returns a word without a mark at its end if it has letters alone then, no capitals
+// behind small ones, and so is no detail and has no parts; "" for other words. of are the kinds
+// of its bytes.
+func plainPart(word string, of kind) string {
+	switch {
+	case of == small:
+		return word
+	case of&(always|wildcard) != 0:
+		return ""
+	}
+	if k := kinds[word[len(word)-1]]; k&(dot|dash|colon) != 0 {
+		word = word[:len(word)-1]
+	}
 	lower := false
 	for i := range len(word) {
-		switch kinds[word[i]] {
-		case small:
+		switch k := kinds[word[i]]; {
+		case k == small:
 			lower = true
-		case upper:
-			if lower {
-				return false
-			}
-		default:
-			return false
+		case k != upper || lower:
+			return ""
 		}
 	}
-	return word != ""
+	return word
 }
 
-// The kinds of bytes as details are made of them.
+// kind is a kind of bytes as words and details are made of them, or a set of kinds. It is 0 for
+// ASCII characters that are in no word, and negative for parts of other characters.
+type kind int8
+
 const (
-	small = iota + 1
+	small kind = 1 << iota
 	upper
 	dot
+	dash
+	colon
 	wildcard
 	// always is a byte that makes any word a detail.
 	always
 	// wide is a part of a character that is not ASCII.
-	wide
+	wide kind = -128
+	// mixed are all kinds.
+	mixed kind = -1
 )
 
-var kinds = func() (kinds [256]byte) {
+var kinds = func() (kinds [256]kind) {
 	for c := range kinds {
 		switch {
 		case c >= utf8.RuneSelf:
@@ -69,7 +82,7 @@ var kinds = func() (kinds [256]byte) {
 			kinds[c] = always
 		}
 	}
-	kinds['.'], kinds['%'] = dot, wildcard
+	kinds['.'], kinds['%'], kinds[':'], kinds['-'] = dot, wildcard, colon, dash
 	return kinds
 }()
 
@@ -95,12 +108,7 @@ func isWideDetail(word string) bool {
 // spelledOut returns the digits of a small number in English, or "". One and
 // first are left out: they are more often no numbers.
 func spelledOut(word string) string {
-	if len(word) < 3 || len(word) > 7 {
-		return ""
-	}
-	switch word[0] | 0x20 {
-	case 't', 'f', 's', 'e', 'n':
-	default:
+	if !known(word) {
 		return ""
 	}
 	switch strings.ToLower(word) { // a tenth of the time of a map
@@ -132,10 +140,33 @@ func spelledOut(word string) string {
 
 // isCount reports whether a number counts attempts, as in "a third time".
 func isCount(after string) bool {
-	word, _ := next(after[:min(len(after), 16)])
-	switch strings.Trim(word, punctuation) {
+	switch strings.Trim(first(after), punctuation) {
 	case "time", "times", "attempt", "attempts", "try", "tries":
 		return true
 	}
 	return false
+}
+
+// lengths are those of the words that are negations, small numbers or attempts, as sets of bits,
+// by their first and last letters.
+var lengths = func() (lengths [32][32]uint16) {
+	for word := range strings.FieldsSeq(`not no never cannot without neither nor isnt arent wasnt werent dont doesnt didnt cant
+		couldnt wont wouldnt shouldnt hasnt havent hadnt isn aren wasn weren don doesn didn can couldn won wouldn shouldn hasn
+		haven hadn ain two second three third four fourth five fifth six sixth seven seventh eight eighth nine ninth ten tenth
+		eleven twelve attempt attempts try retry retries`) {
+		n := len(word)
+		of := &lengths[word[0]&31][word[n-1]&31]
+		*of |= 1 << n
+		if strings.Contains(word, "i") { // which is one byte more as a capital with a dot
+			*of |= 1 << (n + 1)
+		}
+	}
+	return lengths
+}()
+
+// known reports whether a word may be a negation, a small number or an attempt: nearly all others
+// differ from these in their ends or their lengths.
+func known(word string) bool {
+	n := len(word)
+	return n > 0 && lengths[word[0]&31][word[n-1]&31]>>n&1 != 0
 }

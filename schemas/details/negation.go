@@ -17,7 +17,7 @@ func (n *negations) next(word, after string) string {
 	case len(word) == 0 || len(word) > longestWord:
 		n.left = 0
 		return ""
-	case n.left == 0 && !mayNegate(word):
+	case n.left == 0 && !known(word):
 		return ""
 	}
 	var room [longestWord]byte
@@ -48,18 +48,6 @@ func (n *negations) next(word, after string) string {
 
 // longestWord is that of words which may be negated, in bytes.
 const longestWord = 40
-
-// mayNegate reports whether a word begins as those that isNegation knows, and is as short.
-func mayNegate(word string) bool {
-	if len(word) > len("shouldnt") {
-		return false
-	}
-	switch word[0] | 0x20 {
-	case 'n', 'c', 'w', 'i', 'a', 'd', 's', 'h':
-		return true
-	}
-	return false
-}
 
 // isNegation reports whether a word is a negation: not, no, never and the like, or a
 // contraction with n't.
