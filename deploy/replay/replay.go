@@ -6,10 +6,10 @@
 package replay
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"path/filepath"
@@ -121,8 +121,7 @@ func (r *Run) Request(ctx context.Context, file string, q *logs.Request) error {
 		}
 		return nil
 	}
-	body, c, part := bodyOf(q)
-	req, err := httpRequest(ctx, file, q, body)
+	req, c, part, err := requestOf(ctx, file, q)
 	if err != nil {
 		return r.Unreadable(err)
 	}
@@ -176,7 +175,7 @@ func (r *Run) decide(ctx context.Context, at Place, q *logs.Request, p *pending)
 		r.decided(p.decision)
 	}
 	r.tally.decided(at, q, check, p)
-	if !q.Stopped {
+	if !q.Stopped && q.Source != logs.Session { // whose answers all count
 		p.uncounted = checkpb.OutcomeOf(check)
 	}
 	p.evaluation.Check = nil // it may be large
@@ -236,12 +235,15 @@ type clock struct {
 	now   time.Time
 	pace  time.Duration
 	timed bool
-	last  string // session of the last request without a time
-	late  int    // number of requests that were older than the clock
+	last  place // of the last request without a time
+	late  int   // number of requests that were older than the clock
 }
 
+// place is a session of a file.
+type place struct{ file, session string }
+
 func (c *clock) advance(file string, q *logs.Request) {
-	switch session := file + "\x00" + q.Session; {
+	switch {
 	case !q.Time.IsZero():
 		if c.timed && q.Time.Before(c.now) {
 			if q.Answer == nil {
@@ -251,8 +253,8 @@ func (c *clock) advance(file string, q *logs.Request) {
 		}
 		c.now, c.timed = q.Time, true
 	case q.Answer != nil: // without a time it says nothing of when
-	case c.last != session:
-		c.now, c.last = c.now.Add(sessionGap), session
+	case c.last != place{file, q.Session}:
+		c.now, c.last = c.now.Add(sessionGap), place{file, q.Session}
 	default:
 		c.now = c.now.Add(c.pace)
 	}
@@ -261,10 +263,10 @@ func (c *clock) advance(file string, q *logs.Request) {
 // keyHeaders are where the formats put the API key.
 var keyHeaders = []string{"X-Api-Key", "X-Goog-Api-Key", "Api-Key"}
 
-// httpRequest returns the request as its client sent it, as far as it is known. The
-// hash of the caller takes the place of the API key.
-func httpRequest(ctx context.Context, file string, q *logs.Request, body []byte) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, q.Method, "http://recorded/"+strings.TrimPrefix(q.Path, "/"), bytes.NewReader(body))
+// httpRequest returns a request with a body. The hash of the caller takes the place of the API
+// key.
+func httpRequest(ctx context.Context, file string, q *logs.Request, body io.Reader) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, q.Method, "http://recorded/"+strings.TrimPrefix(q.Path, "/"), body)
 	if err != nil {
 		return nil, fmt.Errorf("make the recorded request: %w", err)
 	}

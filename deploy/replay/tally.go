@@ -151,14 +151,16 @@ func delay(d *checkpb.Decision) time.Duration {
 
 func (t *tally) session(at Place, q *logs.Request, check *checkpb.Check) *Session {
 	key := check.GetIdentity().GetSession()
-	name := cmp.Or(SessionName(at.File, q), key)
-	if key == "" {
+	none := key == ""
+	if none {
 		key = check.GetIdentity().GetCaller()
-		name = "caller " + key
 	}
 	s, known := t.sessions[key]
 	if !known {
-		s = &Session{Name: name}
+		s = &Session{Name: cmp.Or(SessionName(at.File, q), key)}
+		if none {
+			s.Name = "caller " + key
+		}
 		t.sessions[key] = s
 	}
 	return s

@@ -275,7 +275,10 @@ func (r *result) found(run *replay.Run, path string, q *logs.Request, findings [
 
 // nameOf returns the name of a request's session. A request without one stands alone.
 func nameOf(path string, q *logs.Request) string {
-	return cmp.Or(replay.SessionName(path, q), fmt.Sprintf("line %d", q.Line))
+	if name := replay.SessionName(path, q); name != "" {
+		return name
+	}
+	return fmt.Sprintf("line %d", q.Line)
 }
 
 // open returns the requests of a file.

@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -37,6 +38,16 @@ func Read(r *http.Request, limit int64) (*request.Body, error) {
 		u.pass()
 	}
 	return b, nil
+}
+
+// InMemory returns text as the body that Read would return, without a copy.
+func InMemory(text []byte, limit int64) *request.Body {
+	b := &request.Body{Bytes: text, Length: int64(len(text))}
+	if b.Length > limit {
+		n := min(len(text), request.Sample)
+		b.Bytes, b.Rest = text[:n], bytes.NewReader(text[n:])
+	}
+	return b
 }
 
 // readUpTo reads at most limit bytes, or as many as were announced, which is -1 if nothing

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/unloop/unloop/gateway/internal/edge/intake"
 	"github.com/unloop/unloop/gateway/internal/edge/stages"
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/gateway/internal/rules/policystore"
@@ -16,8 +17,9 @@ import (
 
 // Conversation is one whose requests each have the messages of the one before, and are
 // evaluated by what they add: the evidence is that of the whole request, and its cost goes by
-// the new messages. The zero value is an empty conversation.
+// the new messages. But for their bodies, they are alike. The zero value is an empty conversation.
 type Conversation struct {
+	request    *request.Request // the first, before its body was read
 	transcript *transcript.Transcript
 	list       size.Size    // of all messages, with the commas between them
 	bounds     usage.Bounds // without the messages
@@ -25,8 +27,10 @@ type Conversation struct {
 	lost       string // why a request of it could not be read
 }
 
-// Part says how much of a request its body has.
+// Part is a request of a conversation as far as it adds to it.
 type Part struct {
+	// Body has only the added messages, and nothing may change it afterwards.
+	Body []byte
 	// Frame is the length of the whole request without its messages, and Added that of the
 	// messages in the body with the commas between them.
 	Frame, Added int
@@ -36,8 +40,10 @@ type Part struct {
 const brackets = 2
 
 // next reads the next request.
-func (c *Conversation) next(ctx context.Context, req *request.Request, part Part, s *stages.Stages, rules *policystore.Rules) *request.Request {
-	req = s.ParseNext(ctx, req, rules, c.transcript)
+func (c *Conversation) next(ctx context.Context, part Part, s *stages.Stages, rules *policystore.Rules) *request.Request {
+	unread := *c.request
+	unread.Body = intake.InMemory(part.Body, s.MaxInspectBytes)
+	req := s.ParseNext(ctx, &unread, rules, c.transcript)
 	if c.lost == "" {
 		c.lost = req.Uninspected
 	}

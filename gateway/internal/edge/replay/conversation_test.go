@@ -127,13 +127,13 @@ func TestRequestsOfAConversationAreCheckedAsWholeOnes(t *testing.T) {
 					}
 					begin := `{"model":"m","max_tokens":9,`
 					list := join(added)
-					part := Part{Frame: len(begin) + len(d.offered) + len(`"messages":[]}`), Added: len(list)}
 					next := begin + `"messages":[` + list + `]}`
 					if len(said) == len(added) {
 						next = begin + d.offered + `"messages":[` + list + `]}`
 					}
+					part := Part{Body: []byte(next), Frame: len(begin) + len(d.offered) + len(`"messages":[]}`), Added: len(list)}
 					want := check(t, both[0], d.path, begin+d.offered+`"messages":[`+join(said)+`]}`, nil, Part{})
-					got := check(t, both[1], d.path, next, c, part)
+					got := check(t, both[1], d.path, "", c, part)
 					if !proto.Equal(want, got) {
 						t.Fatalf("after %d messages (-whole +added):\n%s", len(said), cmp.Diff(want, got, protocmp.Transform()))
 					}

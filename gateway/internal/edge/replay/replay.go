@@ -146,8 +146,8 @@ func (e *Replayer) Evaluate(r *http.Request, origin Origin) (*Evaluation, error)
 	return e.EvaluateNext(r, origin, nil, Part{})
 }
 
-// EvaluateNext is Evaluate for a request whose body has only the messages that it adds to a
-// conversation, which nothing may change afterwards. c is nil for a body with all messages.
+// EvaluateNext is Evaluate for a request of a conversation; the body of r is not read. c is nil
+// for a body with all messages.
 func (e *Replayer) EvaluateNext(r *http.Request, origin Origin, c *Conversation, part Part) (*Evaluation, error) {
 	rules := e.stages.Policies.Rules()
 	req, err := e.read(r, origin, c, part, rules)
@@ -173,18 +173,26 @@ func (e *Replayer) Pass(r *http.Request, c *Conversation, part Part) error {
 
 // read reads a request; c is nil for one with all of its messages.
 func (e *Replayer) read(r *http.Request, origin Origin, c *Conversation, part Part, rules *policystore.Rules) (*request.Request, error) {
+	if c != nil {
+		if c.request == nil {
+			c.request = e.unread(r, origin)
+		}
+		return c.next(r.Context(), part, &e.stages, rules), nil
+	}
+	req := e.unread(r, origin)
+	if err := e.stages.Read(r, req); err != nil {
+		return nil, err
+	}
+	return e.parse(r.Context(), req, rules), nil
+}
+
+// unread returns a request before its body is read.
+func (e *Replayer) unread(r *http.Request, origin Origin) *request.Request {
 	target, _ := e.stages.Table.Route(r) // a request without an upstream can be evaluated, too
 	if origin.Upstream != "" {
 		target.Upstream = origin.Upstream
 	}
-	req := request.New(r, target)
-	if err := e.stages.Read(r, req); err != nil {
-		return nil, err
-	}
-	if c == nil {
-		return e.parse(r.Context(), req, rules), nil
-	}
-	return c.next(r.Context(), req, part, &e.stages, rules), nil
+	return request.New(r, target)
 }
 
 // ShownMessages is the number of newest messages that Rounds reads.
@@ -193,8 +201,7 @@ const ShownMessages = excerpts.Messages
 // Rounds returns what a request shows of its conversation: the newest human message and the
 // newest rounds, without secrets. It is empty for a request without a prompt.
 func (e *Replayer) Rounds(r *http.Request) (schema.Loop, error) {
-	target, _ := e.stages.Table.Route(r)
-	req := request.New(r, target)
+	req := e.unread(r, Origin{})
 	if err := e.stages.Read(r, req); err != nil {
 		return schema.Loop{}, err
 	}
