@@ -219,11 +219,11 @@ func (c *Comparer) take(ctx context.Context, s *evaluate.Semantic, q *query, rep
 	default:
 		c.count("clear")
 	}
-	made := s.Comparison(reply, compared, q.id, q.replaces, c.now())
-	likely := made.Similar || made.Key != ""
-	if compared && !likely && noStreak(reply) {
+	if compared && !s.Changes(reply) && noStreak(reply) {
 		return Result{}
 	}
+	made := s.Comparison(reply, compared, q.id, q.replaces, c.now())
+	likely := made.Similar || made.Key != ""
 	var m streak.Match
 	// It counts whether or not its request still waits.
 	err = c.update(context.WithoutCancel(ctx), s, likely, func(state streak.State) (next streak.State, ttl time.Duration) {

@@ -20,8 +20,10 @@ type part struct {
 	once bool
 	// budget is the part that may find no room for its record; nil for others.
 	budget *budget
-	// counter is the counter as it was moderated; nil for others.
+	// counter is the counter as it was moderated, nil for others, and apart says that it does
+	// not add to the count of several sessions.
 	counter *checkpb.Counter
+	apart   bool
 	// start applies the part to its record and calls done once.
 	start func(ctx context.Context, done func(error))
 	// read evaluates the part and leaves its record as it is.
@@ -89,7 +91,7 @@ func (d *Decider) counterPart(check *checkpb.Check, c *checkpb.Counter) part {
 	} else {
 		p = newPart(d, d.Counters, restored{one, d.Cooldowns, one.Key()}, nil)
 	}
-	p.counter = c
+	p.counter, p.apart = c, judgement.Apart
 	return p
 }
 
@@ -100,6 +102,9 @@ func (p *part) handover(check *checkpb.Check, i int) *checkpb.Check {
 	if p.counter != nil {
 		c := proto.CloneOf(p.counter)
 		c.Opening = nil
+		if p.apart {
+			c.Together = nil
+		}
 		only.Counters = []*checkpb.Counter{c}
 	}
 	return only

@@ -39,6 +39,9 @@ func NewCounter(check *checkpb.Check, c *checkpb.Counter, judgement workload.Jud
 	if c.GetParted() {
 		h.parts, err = counter.PartsFromWire(c)
 		h.parts.Usual, h.parts.Since = judgement.Usual, judgement.Since
+		if judgement.Apart {
+			h.parts.TogetherMark = ""
+		}
 	} else {
 		h.parts.Own, err = counter.FromWire(c)
 	}

@@ -33,6 +33,9 @@ const (
 	repeated = 1
 )
 
+// usualThreshold is the threshold of policies that set none.
+var usualThreshold = policy.DefaultSemantic().Threshold
+
 // Semantic evaluates one semantic watch of a check.
 type Semantic struct {
 	Check *checkpb.Check
@@ -127,7 +130,7 @@ func (o *Semantic) Request(id, replaces string, budget time.Duration) *semanticp
 		TtlSeconds: uint32(p.TTLSeconds), MinWords: uint32(p.MinWords), StoreText: p.StoreText,
 		BudgetMs: uint32(budget / time.Millisecond), Peek: o.Check.GetPeek(),
 		Compare: w.GetCompare(), LeaveIdentical: w.GetLeaveIdentical(), Lazy: w.GetLazy(),
-		UsualThreshold: p.Scope == "session" && !alone && p.Threshold == policy.DefaultSemantic().Threshold,
+		UsualThreshold: p.Scope == "session" && !alone && p.Threshold == usualThreshold,
 		Subject:        &semanticpb.SemanticRequest_Exchange{Exchange: o.Check.GetExchange()},
 	}
 	if alone {
@@ -160,6 +163,11 @@ func (o *Semantic) WaitUntil(received, deadline time.Time) time.Time {
 		until = back
 	}
 	return until
+}
+
+// Changes reports whether a comparison may change a streak, even where the scope has none.
+func (o *Semantic) Changes(reply *semanticpb.SemanticReply) bool {
+	return reply.GetDetected() || o.Check.GetIdempotency() != ""
 }
 
 // Comparison reads a worker's answer about the text with the given ids. compared says

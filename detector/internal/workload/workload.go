@@ -43,11 +43,12 @@ type Judgement struct {
 	Usual bool
 	// Since is when the caller became known; zero if that does not matter.
 	Since time.Time
+	// Apart says that the session goes on: it does not add to the count of several sessions.
+	Apart bool
 }
 
 // Moderate notes a check's counter, and returns the counter with the actions that remain.
-// The check is not changed. The counter of a workload warns at the most; that of a session
-// which goes on does not add to the count of several sessions.
+// The check is not changed. The counter of a workload warns at the most.
 func (m *Memory) Moderate(check *checkpb.Check, c *checkpb.Counter, now time.Time) (*checkpb.Counter, Judgement) {
 	o := c.GetOpening()
 	if o == nil || len(c.GetFingerprint()) != fingerprintSize || len(c.GetSteps()) == 0 {
@@ -57,18 +58,14 @@ func (m *Memory) Moderate(check *checkpb.Check, c *checkpb.Counter, now time.Tim
 	defer m.mu.Unlock()
 	goesOn := o.GetNamed() && m.sessionGoesOn(check, c, now)
 	judgement := m.judge(check, c, now)
-	if !judgement.Usual && (!goesOn || c.GetTogether() == nil) {
+	judgement.Apart = goesOn
+	if !judgement.Usual {
 		return c, judgement
 	}
 	c = proto.CloneOf(c)
-	if goesOn {
-		c.Together = nil
-	}
-	if judgement.Usual {
-		c.CooldownSeconds = 0
-		for _, s := range c.GetSteps() {
-			s.Action = min(s.GetAction(), checkpb.Action_ACTION_WARN)
-		}
+	c.CooldownSeconds = 0
+	for _, s := range c.GetSteps() {
+		s.Action = min(s.GetAction(), checkpb.Action_ACTION_WARN)
 	}
 	return c, judgement
 }
@@ -89,14 +86,14 @@ func (m *Memory) judge(check *checkpb.Check, c *checkpb.Counter, now time.Time) 
 	window, row := time.Duration(c.GetWindowSeconds())*time.Second, int(c.GetSteps()[0].GetAt())
 	if o.GetFirst() {
 		known := m.add(first, &own, window, !check.GetPeek())
-		return Judgement{isUsual(known.list, row, check.GetShared()) || goOn(known.list, row), known.since}
+		return Judgement{Usual: isUsual(known.list, row, check.GetShared()) || goOn(known.list, row), Since: known.since}
 	}
 	if !check.GetPeek() {
 		follow(m.turns[first].list, &own)
 		follow(m.turns[later].list, &own)
 	}
 	known := m.add(later, &own, window, !check.GetPeek())
-	return Judgement{goOn(known.list, row) || isApart(known.list, row), known.since}
+	return Judgement{Usual: goOn(known.list, row) || isApart(known.list, row), Since: known.since}
 }
 
 // makeRoom removes any entry of a map that holds limit entries, unless the map has the key.

@@ -85,6 +85,9 @@ func (m *maker) otherItem(newest *semanticpb.Exchange, said, answered string) bo
 
 // valid returns the halves of an exchange in valid UTF-8.
 func valid(said, answered string) (string, string) {
+	if utf8.ValidString(said) && utf8.ValidString(answered) { // far faster than to look for what is to be replaced
+		return said, answered
+	}
 	const unknown = string(utf8.RuneError)
 	return strings.ToValidUTF8(said, unknown), strings.ToValidUTF8(answered, unknown)
 }
