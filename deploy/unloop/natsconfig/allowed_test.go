@@ -347,7 +347,7 @@ func TestPartitionsGrowUnderTheirUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	u.await("the detector knows", func() bool {
-		scheme, _ := u.conns[natsperm.Detector].Partitions()
+		scheme, _ := u.conns[natsperm.Detector].UsePartitions()
 		return scheme.Phase == partition.Sealing
 	})
 	u.work()

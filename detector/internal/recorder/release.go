@@ -73,8 +73,7 @@ func (r *Recorder) addUnlisted(ctx context.Context, key string, in openloop.Reco
 		}
 	}
 	conversation, shadow := lastToken(key), in.Mode == event.ModeShadow
-	partitions, _ := r.nc.Partitions()
-	for _, bucket := range partition.Names(schemas.BucketCounters, partitions.Count) {
+	for _, bucket := range partition.Names(schemas.BucketCounters, r.nc.Partitions().Count) {
 		for entry, err := range natskit.Entries(ctx, r.nc.JetStream(), bucket, schemas.CounterPattern(shadow, detector, in.Policy), jetstream.IgnoreDeletes()) {
 			if err != nil {
 				return nil, err

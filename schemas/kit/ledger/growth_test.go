@@ -247,7 +247,7 @@ func TestConcurrentUpdatesAreExactWhilePartitionsGrow(t *testing.T) {
 			}
 		}
 	}
-	if scheme, _ := g.conns[0].Partitions(); scheme.Count != 4 {
+	if scheme := g.conns[0].Partitions(); scheme.Count != 4 {
 		t.Errorf("the process knows of %d partitions, want 4", scheme.Count)
 	}
 }

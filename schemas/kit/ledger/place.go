@@ -25,7 +25,7 @@ func (l *Ledger[S, P]) locate(c *cell[S]) bool {
 		c.place = l.bucket
 		return true
 	}
-	scheme, fresh := l.conn.KeepPartitions()
+	scheme, fresh := l.conn.UsePartitions()
 	if !fresh {
 		go l.relocate(c, l.conn.AskPartitions)
 		return false
@@ -67,11 +67,11 @@ func (l *Ledger[S, P]) relocate(c *cell[S], request func(context.Context) error)
 
 // moved continues a cell's write whose record is at another place.
 func (l *Ledger[S, P]) moved(c *cell[S]) {
-	before, _ := l.conn.Partitions()
+	before := l.conn.Partitions()
 	c.seen, c.known, c.settled = revision[S]{}, false, false
 	go l.relocate(c, func(ctx context.Context) error {
 		err := l.conn.AskPartitions(ctx)
-		if after, _ := l.conn.Partitions(); err == nil && before == after {
+		if err == nil && before == l.conn.Partitions() {
 			err = pause.For(ctx, movedPause)
 		}
 		return err
@@ -117,10 +117,10 @@ func (l *Ledger[S, P]) found(ctx context.Context, key string) (place, former str
 	if !l.spread {
 		return l.bucket, "", nil
 	}
-	scheme, fresh := l.conn.Partitions()
+	scheme, fresh := l.conn.UsePartitions()
 	if !fresh {
 		err = l.conn.AskPartitions(ctx)
-		scheme, _ = l.conn.Partitions()
+		scheme = l.conn.Partitions()
 	}
 	former = l.former(scheme, key)
 	if err == nil && former != "" && !l.parted {

@@ -68,11 +68,11 @@ type Conn struct {
 	refusals refusals
 	// placement is the scheme of the partitions; nil if it is not known.
 	placement atomic.Pointer[placement]
-	// asking holds a value while the scheme is asked for, and renewing says that it is
-	// renewed in the background.
-	asking   chan struct{}
-	renewing atomic.Bool
-	writes   writes
+	// asking holds a value while the scheme is asked for. keeping says that it is renewed in the
+	// background, and used is the time of its last use in Unix nanoseconds.
+	asking  chan struct{}
+	keeping atomic.Bool
+	used    atomic.Int64
 
 	out chan outgoing
 	// life ends with Close.

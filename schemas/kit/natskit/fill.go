@@ -61,7 +61,7 @@ func (f *Fill) look(ctx context.Context) {
 	if !f.conn.Up() {
 		return
 	}
-	scheme, _ := f.conn.Partitions()
+	scheme := f.conn.Partitions()
 	f.partitions.WithLabelValues("configured").Set(float64(scheme.Count))
 	f.partitions.WithLabelValues("left").Set(0)
 	if scheme.Phase != partition.Settled {

@@ -112,7 +112,7 @@ func TestPartitionsAreAskedForAgainAfterAWriteBeforeTheNextOne(t *testing.T) {
 	if err := errors.Join(s.Conn().Flush(), conn.AskPartitions(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	if _, fresh := conn.KeepPartitions(); !fresh {
+	if _, fresh := conn.UsePartitions(); !fresh {
 		t.Error("the answer is not known")
 	}
 	for range 2 { // that of the test, and one that nothing waits for
@@ -128,19 +128,19 @@ func TestPartitionsAreAskedForAgainAfterAWriteBeforeTheNextOne(t *testing.T) {
 func TestPartitionsAreKnownForTheTimeOfALease(t *testing.T) {
 	t.Parallel()
 	s := natstest.Start(t)
-	conn := s.Service()
-	if _, fresh := conn.Partitions(); fresh {
+	if _, fresh := s.Service().UsePartitions(); fresh {
 		t.Error("what was not asked for counts as known")
 	}
+	conn := s.Service()
 	natskit.Learn(conn, partition.Scheme{Count: 8}, time.Now().Add(-partition.Lease))
-	if scheme, fresh := conn.Partitions(); fresh || scheme.Count != 8 {
+	if scheme, fresh := conn.UsePartitions(); fresh || scheme.Count != 8 {
 		t.Errorf("after a lease: %+v, fresh %v", scheme, fresh)
 	}
 	if err := conn.AskPartitions(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	// The stream does not know of any partitions, as one that was made again.
-	if scheme, fresh := conn.Partitions(); !fresh || scheme.Count != 8 {
+	if scheme, fresh := conn.UsePartitions(); !fresh || scheme.Count != 8 {
 		t.Errorf("after the answer: %+v, fresh %v", scheme, fresh)
 	}
 	conn.Close()

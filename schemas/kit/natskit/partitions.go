@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -20,50 +19,41 @@ type placement struct {
 	at     time.Time
 }
 
-// Partitions returns the scheme of the partitions, and whether records may be written by
-// it. If not, AskPartitions renews it.
-func (c *Conn) Partitions() (s partition.Scheme, fresh bool) {
+// Partitions returns the scheme of the partitions as it was when it was last asked for.
+func (c *Conn) Partitions() partition.Scheme {
+	if p := c.placement.Load(); p != nil {
+		return p.scheme
+	}
+	return partition.Scheme{Count: 1}
+}
+
+// keptFor is how long after its last use the scheme is renewed before it gets old.
+const keptFor = time.Minute
+
+// UsePartitions returns the scheme of the partitions, and whether records may be read and
+// written by it. If not, AskPartitions renews it. For a while after a use it is renewed before
+// it gets old, so that callers with a request now and then need not wait for that.
+func (c *Conn) UsePartitions() (s partition.Scheme, fresh bool) {
 	p := c.placement.Load()
+	c.used.Store(time.Now().UnixNano())
+	if !c.keeping.Load() && c.keeping.CompareAndSwap(false, true) {
+		go c.keepPartitions()
+	}
 	if p == nil {
 		return partition.Scheme{Count: 1}, false
 	}
-	age := time.Since(p.at)
-	if age > partition.Lease/2 && c.renewing.CompareAndSwap(false, true) {
-		go func() {
-			defer c.renewing.Store(false)
-			ctx, cancel := context.WithTimeout(c.life, partition.Lease/2)
-			defer cancel()
-			_ = c.AskPartitions(ctx) // who needs it asks again
-		}()
-	}
-	return p.scheme, age < partition.Lease
-}
-
-// keptFor is how long after a write the scheme is renewed before it gets old.
-const keptFor = time.Minute
-
-// writes tell whether the scheme is renewed before it gets old.
-type writes struct {
-	keeping atomic.Bool
-	newest  atomic.Int64 // in Unix nanoseconds
-}
-
-// KeepPartitions is Partitions for a write. For a while after it, writes need not ask for the
-// scheme first, as those of callers who send a request now and then would.
-func (c *Conn) KeepPartitions() (s partition.Scheme, fresh bool) {
-	c.writes.newest.Store(time.Now().UnixNano())
-	if !c.writes.keeping.Load() && c.writes.keeping.CompareAndSwap(false, true) {
-		go c.keepPartitions()
-	}
-	return c.Partitions()
+	return p.scheme, time.Since(p.at) < partition.Lease
 }
 
 func (c *Conn) keepPartitions() {
-	defer c.writes.keeping.Store(false)
-	for pause.For(c.life, partition.Lease/2) == nil && time.Since(time.Unix(0, c.writes.newest.Load())) < keptFor {
+	defer c.keeping.Store(false)
+	for time.Since(time.Unix(0, c.used.Load())) < keptFor {
 		ctx, cancel := context.WithTimeout(c.life, partition.Lease/2)
 		_ = c.AskPartitions(ctx) // who needs it asks again
 		cancel()
+		if pause.For(c.life, partition.Lease/2) != nil {
+			return
+		}
 	}
 }
 
@@ -129,8 +119,7 @@ func (c *Conn) spread(ctx context.Context, l Layout) (Layout, error) {
 		return l, nil
 	}
 	err := c.AskPartitions(ctx)
-	s, _ := c.Partitions()
-	l.Partitions = max(l.Partitions, s.Count)
+	l.Partitions = max(l.Partitions, c.Partitions().Count)
 	return l, err
 }
 

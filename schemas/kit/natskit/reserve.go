@@ -111,10 +111,9 @@ func (r *Room) lookIf(needed bool) {
 func (r *Room) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, roomKnown)
 	defer cancel()
-	scheme, _ := r.conn.Partitions()
 	var parts []*jetstream.StreamInfo
 	var fault error
-	for _, name := range partition.Names(r.bucket, scheme.Count) {
+	for _, name := range partition.Names(r.bucket, r.conn.Partitions().Count) {
 		stream, err := r.conn.JetStream().Stream(ctx, BucketStream(name))
 		if fault = errors.Join(fault, err); err == nil {
 			parts = append(parts, stream.CachedInfo())

@@ -137,8 +137,7 @@ func (c *Conn) Ensure(ctx context.Context, cfg jetstream.StreamConfig) (info *je
 				return refused
 			}
 		}
-		s, _ := c.Partitions()
-		info, err = ensure(ctx, c.JetStream(), cfg, s.Count)
+		info, err = ensure(ctx, c.JetStream(), cfg, c.Partitions().Count)
 		return err
 	}, c.API("STREAM.INFO."+cfg.Name), c.API("STREAM.CREATE."+cfg.Name), c.API("STREAM.UPDATE."+cfg.Name))
 	return info, err
