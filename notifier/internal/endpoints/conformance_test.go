@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unloop/unloop/notifier/internal/outbound"
 	"github.com/unloop/unloop/notifier/internal/render"
 	"github.com/unloop/unloop/notifier/internal/sink"
 	"github.com/unloop/unloop/schemas/event"
@@ -345,11 +344,7 @@ func named(t *testing.T, config string, p *peer, allowed []netip.Prefix, addr st
 	}
 	resolver, change := names(t, addr)
 	env := map[string]string{"URL": "http://" + host + "/s3cretpath", "KEY": "s3cretkey", "SIGNING": aSecret}
-	all, err := load([]byte("endpoints: [{name: one, "+config+"}]"), allowed, environment(env, nil), func(allowed []netip.Prefix) *outbound.Dialer {
-		d := outbound.NewDialer(allowed)
-		d.Resolve(resolver)
-		return d
-	})
+	all, err := load([]byte("endpoints: [{name: one, "+config+"}]"), allowed, environment(env, nil), resolver)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,11 +2,11 @@ package endpoints
 
 import (
 	"cmp"
+	"net"
 	"time"
 
 	"github.com/prometheus/common/model"
 
-	"github.com/unloop/unloop/notifier/internal/outbound"
 	"github.com/unloop/unloop/notifier/internal/routing"
 	"github.com/unloop/unloop/notifier/internal/sink"
 	"github.com/unloop/unloop/notifier/internal/sink/alertmanager"
@@ -29,7 +29,7 @@ type kind struct {
 	refresh func(*Endpoint) time.Duration
 	// build makes the sink. It records faults with the reader, and its result is not used
 	// if there is one.
-	build func(*reader, *Endpoint, *outbound.Dialer) sink.Sink
+	build func(*reader, *Endpoint, *net.Dialer) sink.Sink
 }
 
 // kinds lists all services. Their limits: Slack takes a message a second for each webhook,
@@ -48,7 +48,7 @@ func kinds() []kind {
 	}
 }
 
-func buildWebhook(r *reader, e *Endpoint, d *outbound.Dialer) sink.Sink {
+func buildWebhook(r *reader, e *Endpoint, d *net.Dialer) sink.Sink {
 	w := e.Webhook
 	cfg := webhook.Config{ContentType: w.ContentType, Template: r.template("webhook.template", w.Template)}
 	switch {
@@ -74,22 +74,22 @@ func buildWebhook(r *reader, e *Endpoint, d *outbound.Dialer) sink.Sink {
 	return built
 }
 
-func buildSlack(r *reader, e *Endpoint, d *outbound.Dialer) sink.Sink {
+func buildSlack(r *reader, e *Endpoint, d *net.Dialer) sink.Sink {
 	url, template := r.chat("slack", e.Slack)
 	return slack.New(url, template, d)
 }
 
-func buildDiscord(r *reader, e *Endpoint, d *outbound.Dialer) sink.Sink {
+func buildDiscord(r *reader, e *Endpoint, d *net.Dialer) sink.Sink {
 	url, template := r.chat("discord", e.Discord)
 	return discord.New(url, template, d)
 }
 
-func buildTeams(r *reader, e *Endpoint, d *outbound.Dialer) sink.Sink {
+func buildTeams(r *reader, e *Endpoint, d *net.Dialer) sink.Sink {
 	url, template := r.chat("teams", e.Teams)
 	return teams.New(url, template, d)
 }
 
-func buildPagerDuty(r *reader, e *Endpoint, d *outbound.Dialer) sink.Sink {
+func buildPagerDuty(r *reader, e *Endpoint, d *net.Dialer) sink.Sink {
 	p := e.PagerDuty
 	target := cmp.Or(p.URL, pagerduty.DefaultURL)
 	u, key, template := r.url("pagerduty.url", target), r.secret("pagerduty.routing_key", p.RoutingKey), r.template("pagerduty.template", p.Template)
@@ -104,7 +104,7 @@ const defaultRefresh = time.Minute
 
 func refresh(e *Endpoint) time.Duration { return cmp.Or(e.Alertmanager.Refresh, defaultRefresh) }
 
-func buildAlertmanager(r *reader, e *Endpoint, d *outbound.Dialer) sink.Sink {
+func buildAlertmanager(r *reader, e *Endpoint, d *net.Dialer) sink.Sink {
 	a := e.Alertmanager
 	cfg := alertmanager.Config{
 		URL: r.url("alertmanager.url", a.URL), User: a.Username, Refresh: refresh(e), Labels: a.Labels,
@@ -122,7 +122,7 @@ func buildAlertmanager(r *reader, e *Endpoint, d *outbound.Dialer) sink.Sink {
 	return alertmanager.New(cfg, d)
 }
 
-func buildEmail(r *reader, e *Endpoint, d *outbound.Dialer) sink.Sink {
+func buildEmail(r *reader, e *Endpoint, d *net.Dialer) sink.Sink {
 	m := e.Email
 	cfg := email.Config{
 		Security: email.Security(m.Security), From: m.From, To: m.To, User: m.Username,

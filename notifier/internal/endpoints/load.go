@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -45,11 +46,11 @@ func Close(all []Built) {
 // Load reads a file and makes its endpoints, which may lead to the allowed networks
 // besides those of the file. The error is a *policy.Faults with every fault.
 func Load(data []byte, allowed []netip.Prefix, env Environment) ([]Built, error) {
-	return load(data, allowed, env, outbound.NewDialer)
+	return load(data, allowed, env, nil)
 }
 
-// load is Load with dialers of the caller's.
-func load(data []byte, allowed []netip.Prefix, env Environment, newDialer func([]netip.Prefix) *outbound.Dialer) ([]Built, error) {
+// load is Load with a resolver of names; nil for the system's.
+func load(data []byte, allowed []netip.Prefix, env Environment, resolver *net.Resolver) ([]Built, error) {
 	var f File
 	doc, err := policy.Decode(data, "file", &f)
 	if err != nil {
@@ -57,7 +58,8 @@ func load(data []byte, allowed []netip.Prefix, env Environment, newDialer func([
 	}
 	f.check(doc)
 	allowed = append(slices.Clone(allowed), f.AllowCIDR...)
-	dialer := newDialer(allowed)
+	dialer := outbound.NewDialer(allowed)
+	dialer.Resolver = resolver
 	var all []Built
 	for i := range f.Endpoints {
 		r := &reader{doc: doc, path: index("endpoints", i), env: env, allowed: allowed}
@@ -73,7 +75,7 @@ func load(data []byte, allowed []netip.Prefix, env Environment, newDialer func([
 }
 
 // build makes one endpoint. It returns false if that has a fault.
-func (f *File) build(r *reader, e *Endpoint, dialer *outbound.Dialer) (Built, bool) {
+func (f *File) build(r *reader, e *Endpoint, dialer *net.Dialer) (Built, bool) {
 	var of []kind
 	names := []string{}
 	for _, k := range kinds() {

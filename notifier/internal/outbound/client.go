@@ -8,16 +8,19 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"time"
 
-	"code.dny.dev/ssrf"
-
 	"github.com/unloop/unloop/notifier/internal/sink"
+	"github.com/unloop/unloop/schemas/kit/guarded"
 )
 
 const (
 	userAgent = "unloop-notifier"
+	// dialTimeout bounds the dialling of one connection. The time for a whole attempt is its
+	// context's.
+	dialTimeout = 5 * time.Second
 	// maxAnswer is the part of an answer that is read, in bytes. The connection of a
 	// longer answer is closed.
 	maxAnswer = 64 << 10
@@ -28,15 +31,11 @@ type Client struct {
 	http *http.Client
 }
 
+// NewDialer returns a dialer that may reach the allowed networks besides public ones.
+func NewDialer(allowed []netip.Prefix) *net.Dialer { return guarded.NewDialer(allowed, dialTimeout) }
+
 // NewClient returns a client that dials with the dialer.
-func NewClient(d *Dialer) *Client {
-	return &Client{&http.Client{
-		Transport: newTransport(d),
-		CheckRedirect: func(*http.Request, []*http.Request) error {
-			return http.ErrUseLastResponse
-		},
-	}}
-}
+func NewClient(d *net.Dialer) *Client { return &Client{guarded.NewClient(d)} }
 
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
@@ -100,7 +99,7 @@ func reason(ctx context.Context, err error) string {
 	var op *net.OpError
 	var timeout interface{ Timeout() bool }
 	switch {
-	case errors.Is(err, ssrf.ErrProhibitedIP), errors.Is(err, ssrf.ErrProhibitedNetwork):
+	case guarded.Refused(err):
 		return "the endpoint leads to a private address; allow its network with --allow-cidr or allow_cidr"
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return "the endpoint did not answer in time"

@@ -2,6 +2,7 @@ package outbound
 
 import (
 	"context"
+	"net"
 
 	"github.com/unloop/unloop/notifier/internal/sink"
 )
@@ -14,7 +15,7 @@ type Hook struct {
 }
 
 // NewHook returns a sink that posts what body returns to a URL.
-func NewHook(d *Dialer, url string, body func(*sink.Message) ([]byte, error)) *Hook {
+func NewHook(d *net.Dialer, url string, body func(*sink.Message) ([]byte, error)) *Hook {
 	return &Hook{NewClient(d), url, body}
 }
 

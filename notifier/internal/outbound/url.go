@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+
+	"github.com/unloop/unloop/schemas/kit/guarded"
 )
 
 // ParseURL reads the address of an HTTP endpoint. Errors do not quote it, because it may
@@ -43,7 +45,7 @@ func CheckHost(host string, allowed []netip.Prefix) error {
 		return nil //nolint:nilerr // a name: the guard sees what it resolves to
 	}
 	addr = addr.Unmap().WithZone("")
-	if Guard(allowed).SafeAddr(addr) == nil {
+	if guarded.Allows(addr, allowed) {
 		return nil
 	}
 	return fmt.Errorf("leads to the private address %s; allow it with --allow-cidr %s/%d", addr, addr, addr.BitLen())

@@ -18,6 +18,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/unloop/unloop/schemas/kit/guarded"
 	"github.com/unloop/unloop/schemas/kit/metric"
 	"github.com/unloop/unloop/schemas/policy"
 	"github.com/unloop/unloop/schemas/status"
@@ -42,6 +43,17 @@ type Config struct {
 	// AllowKeysFrom are the networks, besides public ones, from which a bundle may
 	// have the keys of tokens fetched.
 	AllowKeysFrom []netip.Prefix
+}
+
+// keysTimeout bounds each request for the keys of tokens.
+const keysTimeout = 10 * time.Second
+
+// newKeysClient returns the client that fetches the keys of tokens. Bundles are pushed over
+// the network, so that their URLs must not lead into it.
+func newKeysClient(allowed []netip.Prefix) *http.Client {
+	client := guarded.NewClient(guarded.NewDialer(allowed, keysTimeout))
+	client.Timeout = keysTimeout
+	return client
 }
 
 // Policies holds the rules in force and replaces them in one step. It may be used by

@@ -2,7 +2,6 @@ package policystore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -15,9 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"code.dny.dev/ssrf"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/unloop/unloop/schemas/kit/guarded"
 )
 
 // patience bounds what a test waits for; nothing healthy comes near it.
@@ -236,7 +236,7 @@ func TestABundlesKeysComeFromPublicAddressesAlone(t *testing.T) {
 		if err == nil {
 			_ = res.Body.Close()
 		}
-		if !errors.Is(err, ssrf.ErrProhibitedIP) {
+		if !guarded.Refused(err) {
 			t.Errorf("%s: %v, want a prohibited address", url, err)
 		}
 	}

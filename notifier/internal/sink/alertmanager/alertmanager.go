@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"net"
 	"net/url"
 	"slices"
 	"strconv"
@@ -46,7 +47,7 @@ type Alertmanager struct {
 }
 
 // New returns a sink for the server.
-func New(cfg Config, dialer *outbound.Dialer) *Alertmanager {
+func New(cfg Config, dialer *net.Dialer) *Alertmanager {
 	target := cfg.URL
 	if base := target.JoinPath(); len(base.Path) < 8 || base.Path[len(base.Path)-7:] != "/alerts" {
 		target = target.JoinPath("api", "v2", "alerts")

@@ -8,6 +8,7 @@ package discord
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -38,7 +39,7 @@ type Discord struct {
 }
 
 // New returns a sink for the webhook's URL. The template, if not nil, writes the content.
-func New(url string, template *render.Template, dialer *outbound.Dialer) *Discord {
+func New(url string, template *render.Template, dialer *net.Dialer) *Discord {
 	return &Discord{outbound.NewClient(dialer), url, template}
 }
 

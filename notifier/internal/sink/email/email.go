@@ -63,11 +63,11 @@ const timeout = 30 * time.Second
 // Email is one mailbox.
 type Email struct {
 	cfg    Config
-	dialer *outbound.Dialer
+	dialer *net.Dialer
 }
 
 // New returns a sink for the mailbox.
-func New(cfg Config, dialer *outbound.Dialer) *Email { return &Email{cfg, dialer} }
+func New(cfg Config, dialer *net.Dialer) *Email { return &Email{cfg, dialer} }
 
 // Close does nothing: each message has a connection of its own.
 func (*Email) Close() {}
@@ -122,7 +122,7 @@ func (e *Email) client(ctx context.Context, conn *connection) (*mail.Client, err
 
 // dial opens the connection, with TLS if that is to begin at once.
 func (e *Email) dial(ctx context.Context, network string, conn *connection) (net.Conn, error) {
-	c, err := e.dialer.Dial(ctx, network, net.JoinHostPort(e.cfg.Host, strconv.Itoa(e.cfg.Port)))
+	c, err := e.dialer.DialContext(ctx, network, net.JoinHostPort(e.cfg.Host, strconv.Itoa(e.cfg.Port)))
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"net"
 	"net/url"
 
 	"github.com/unloop/unloop/notifier/internal/outbound"
@@ -26,7 +27,7 @@ const (
 
 // New returns a sink for an integration's routing key. The template, if not nil, writes the
 // summary.
-func New(target *url.URL, routingKey string, template *render.Template, dialer *outbound.Dialer) *outbound.Hook {
+func New(target *url.URL, routingKey string, template *render.Template, dialer *net.Dialer) *outbound.Hook {
 	return outbound.NewHook(dialer, target.String(), func(m *sink.Message) ([]byte, error) {
 		return render.Fit(len(m.Events), func(shown int) ([]byte, error) { return body(m, routingKey, template, shown) })
 	})

@@ -7,6 +7,7 @@ package slack
 
 import (
 	"encoding/json"
+	"net"
 	"strings"
 
 	"github.com/unloop/unloop/notifier/internal/outbound"
@@ -28,7 +29,7 @@ const (
 
 // New returns a sink for the webhook's URL. The template, if not nil, writes the text in
 // Slack's mrkdwn.
-func New(url string, template *render.Template, dialer *outbound.Dialer) *outbound.Hook {
+func New(url string, template *render.Template, dialer *net.Dialer) *outbound.Hook {
 	return outbound.NewHook(dialer, url, func(m *sink.Message) ([]byte, error) {
 		return render.Fit(min(len(m.Events), maxLoops), func(shown int) ([]byte, error) { return body(m, template, shown) })
 	})

@@ -6,6 +6,7 @@ package teams
 
 import (
 	"encoding/json"
+	"net"
 	"strings"
 
 	"github.com/unloop/unloop/notifier/internal/outbound"
@@ -16,7 +17,7 @@ import (
 
 // New returns a sink for the workflow's URL. The template, if not nil, writes the text of
 // the card.
-func New(url string, template *render.Template, dialer *outbound.Dialer) *outbound.Hook {
+func New(url string, template *render.Template, dialer *net.Dialer) *outbound.Hook {
 	return outbound.NewHook(dialer, url, func(m *sink.Message) ([]byte, error) { return body(m, template) })
 }
 

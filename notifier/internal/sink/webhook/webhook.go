@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -48,7 +49,7 @@ type Webhook struct {
 }
 
 // New returns a webhook.
-func New(cfg Config, dialer *outbound.Dialer) (*Webhook, error) {
+func New(cfg Config, dialer *net.Dialer) (*Webhook, error) {
 	w := &Webhook{url: cfg.URL.String(), template: cfg.Template, contentType: cfg.ContentType, Client: outbound.NewClient(dialer)}
 	for _, key := range cfg.Keys {
 		signer, err := standardwebhooks.NewWebhookRaw(key)
