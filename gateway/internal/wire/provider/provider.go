@@ -123,6 +123,8 @@ type Prompt struct {
 	// References are the ids of the items that the request refers to and that may be
 	// calls, in order.
 	References []string
+	// Stored says that the provider keeps the prompt, of which the request has the name.
+	Stored bool
 	// Background says that the answer is fetched by a later request.
 	Background bool
 	// Referable says that a later request may refer to the items of the answer.
@@ -140,30 +142,6 @@ type Prompt struct {
 	Transcript *transcript.Transcript
 	// Size is the size of the body, if it is known; zero if it is not.
 	Size size.Size
-}
-
-// NoTranscript returns a transcript that keeps nothing, for a walk that only locates.
-func NoTranscript() *transcript.Transcript { return transcript.Discard() }
-
-// NewTranscript returns the transcript for Parse: an empty one, unless the body continues
-// another.
-func NewTranscript(o Options) *transcript.Transcript {
-	if o.Continue != nil {
-		return o.Continue.Continue(o.Stop)
-	}
-	return transcript.New(transcript.Options{Tail: o.Tail, Items: o.Items, Exchanges: o.Exchanges, Cache: o.Cache, Stop: o.Stop})
-}
-
-// Finish completes the prompt with the transcript of its messages, which were read so.
-func (p *Prompt) Finish(t *transcript.Transcript, read *past.Reading) *Prompt {
-	if read != nil {
-		p.Size = read.Close()
-	}
-	p.Transcript, p.Messages, p.Tail = t, t.Messages(), t.Tail()
-	if !p.Delta {
-		p.Opening = t.Opening()
-	}
-	return p
 }
 
 // Refusal is an answer to a request that is not forwarded.

@@ -57,26 +57,16 @@ func (Messages) Name() string { return "anthropic-messages" }
 
 // Parse reads a request for a message.
 func (Messages) Parse(body []byte, opts provider.Options) (*provider.Prompt, error) {
-	p := reader{body: body, t: provider.NewTranscript(opts), prompt: &provider.Prompt{}}
-	p.Past, p.State = opts.Past.Open(body), p.t.Code
-	if err := p.read(); err != nil {
-		return nil, fmt.Errorf("read Messages body: %w", err)
-	}
-	if p.t.Messages() == 0 {
-		return nil, nil
-	}
-	if p.prompt.Model == "" {
-		p.prompt.Model = fromPath(opts.Path)
-	}
-	return p.prompt.Finish(p.t, p.Past), nil
+	p := reader{Reader: provider.NewReader(body, opts)}
+	err := p.ReadMembers(p.member)
+	p.Prompt.Model = cmp.Or(p.Prompt.Model, fromPath(opts.Path))
+	return p.Parsed("Messages", err)
 }
 
 // locate returns the located form of a body.
 func locate(body []byte) (*tree.Tree, error) {
-	p := reader{body: body, t: provider.NoTranscript(), prompt: &provider.Prompt{}, tree: &tree.Tree{Body: body}}
-	err := p.read()
-	p.tree.Places = p.Places
-	return p.tree, err
+	p := reader{Reader: provider.NewLocator(body, &tree.Tree{})}
+	return p.Tree, p.ReadMembers(p.member)
 }
 
 // Hint puts text into the system prompt, or behind the newest user message. In a

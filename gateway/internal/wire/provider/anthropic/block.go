@@ -15,9 +15,9 @@ func (p *reader) content(w *jsonwalk.Walker, inside bool) error {
 	switch w.Kind() {
 	case '"':
 		raw, err := w.Raw()
-		p.t.Add(message.Part{Kind: message.Text, Inside: inside, Value: raw})
-		if p.tree != nil && !inside {
-			p.tree.Text(raw)
+		p.T.Add(message.Part{Kind: message.Text, Inside: inside, Value: raw})
+		if p.Tree != nil && !inside {
+			p.Tree.Text(raw)
 		}
 		return err
 	case '[':
@@ -32,7 +32,7 @@ func (p *reader) content(w *jsonwalk.Walker, inside bool) error {
 // other reads content that is neither a text nor a block.
 func (p *reader) other(w *jsonwalk.Walker, inside bool) error {
 	raw, err := w.Raw()
-	p.t.Add(message.Part{Kind: message.Other, Inside: inside, Value: raw})
+	p.T.Add(message.Part{Kind: message.Other, Inside: inside, Value: raw})
 	return err
 }
 
@@ -45,8 +45,8 @@ func (p *reader) element(w *jsonwalk.Walker, inside bool) (err error) {
 	} else {
 		err = p.other(w, inside)
 	}
-	if p.tree != nil && !inside {
-		p.tree.Block(p.located(&b, p.body[from:w.Offset()]))
+	if p.Tree != nil && !inside {
+		p.Tree.Block(p.located(&b, p.Body[from:w.Offset()]))
 	}
 	return err
 }
@@ -62,19 +62,19 @@ type block struct {
 // content may come first in the body.
 func (p *reader) block(w *jsonwalk.Walker, b *block, inside bool) error {
 	from := w.Offset()
-	at := p.t.Add(message.Part{Inside: inside})
+	at := p.T.Add(message.Part{Inside: inside})
 	if err := w.Object(func(name []byte) error { return p.blockMember(w, name, b, inside) }); err != nil {
 		return err
 	}
 	if string(b.kind) == "tool_addition" {
-		p.t.OfferUnnamed()
+		p.T.OfferUnnamed()
 	}
-	part := p.t.At(at)
+	part := p.T.At(at)
 	switch {
 	case string(b.kind) == "text" && len(b.text) > 0 && b.text[0] == '"':
 		part.Kind, part.Value = message.Text, b.text
 	case string(b.kind) == "thinking", string(b.kind) == "redacted_thinking":
-		p.t.Cut(at)
+		p.T.Cut(at)
 		return nil
 	case bytes.HasSuffix(b.kind, []byte("tool_use")) && !inside:
 		*part = message.Part{Kind: message.Call, ID: b.id, Name: b.name, Value: b.input, Provided: string(b.kind) != "tool_use"}
@@ -82,9 +82,9 @@ func (p *reader) block(w *jsonwalk.Walker, b *block, inside bool) error {
 		*part = message.Part{Kind: message.Result, ID: b.callID, Failed: b.failed, Fine: b.marked && !b.failed}
 		return nil
 	default:
-		part.Kind, part.Value = message.Other, p.body[from:w.Offset()]
+		part.Kind, part.Value = message.Other, p.Body[from:w.Offset()]
 	}
-	p.t.Cut(at + 1)
+	p.T.Cut(at + 1)
 	return nil
 }
 
@@ -140,7 +140,7 @@ func (p *reader) located(b *block, raw []byte) repair.Block {
 	case "tool_use":
 		out.Kind, out.ID = repair.Call, string(b.id)
 	case "tool_result":
-		out.Kind, out.ID, out.Answer = repair.Result, string(b.callID), p.tree.Raw(b.answer)
+		out.Kind, out.ID, out.Answer = repair.Result, string(b.callID), p.Tree.Raw(b.answer)
 	}
 	return out
 }

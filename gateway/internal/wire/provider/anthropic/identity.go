@@ -24,14 +24,14 @@ func (p *reader) metadata(w *jsonwalk.Walker) error {
 		case "user_id":
 			var composed string
 			composed, err = w.String()
-			p.prompt.User, p.prompt.Session = splitUser(composed)
+			p.Prompt.User, p.Prompt.Session = splitUser(composed)
 		case "session_id":
 			session, err = w.String()
 		}
 		return err
 	})
 	if session != "" {
-		p.prompt.Session = session
+		p.Prompt.Session = session
 	}
 	return err
 }

@@ -8,36 +8,25 @@ import (
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/tree"
 	"github.com/unloop/unloop/gateway/internal/wire/repair"
-	"github.com/unloop/unloop/gateway/internal/wire/transcript"
 	"github.com/unloop/unloop/gateway/internal/wire/transcript/message"
 )
 
 // reader reads a body into a prompt and its transcript and, for hints and repairs,
 // into a tree.
 type reader struct {
-	tree.Places
-	body   []byte
-	t      *transcript.Transcript
-	prompt *provider.Prompt
-	tree   *tree.Tree // nil for Parse
+	provider.Reader
 
 	// called says that the content of the open message has a call that the provider's
 	// code made; byCode says so of the newest message of the model.
 	called, byCode bool
 }
 
-func (p *reader) read() error {
-	return p.Read(p.body, func(w *jsonwalk.Walker) error {
-		return w.Object(func(name []byte) error { return p.member(w, name) })
-	})
-}
-
 func (p *reader) member(w *jsonwalk.Walker, name []byte) (err error) {
 	switch string(name) {
 	case "model":
-		p.prompt.Model, err = w.String()
+		p.Prompt.Model, err = w.String()
 	case "stream":
-		p.prompt.Stream, err = w.Bool()
+		p.Prompt.Stream, err = w.Bool()
 	case "metadata":
 		err = p.metadata(w)
 	case "output_format", "output_config":
@@ -56,7 +45,7 @@ func (p *reader) member(w *jsonwalk.Walker, name []byte) (err error) {
 // value itself, or one of several settings within it.
 func (p *reader) outputFormat(w *jsonwalk.Walker, within bool) error {
 	return w.Members(func(name []byte) error {
-		p.prompt.Structured = p.prompt.Structured || string(name) == "type" || within && string(name) == "format" && w.Kind() == '{'
+		p.Prompt.Structured = p.Prompt.Structured || string(name) == "type" || within && string(name) == "format" && w.Kind() == '{'
 		return nil
 	})
 }
@@ -73,19 +62,19 @@ func (p *reader) tool(w *jsonwalk.Walker) error {
 		}
 		return err
 	})
-	if p.t.Offer(tool); len(tool) == 0 {
-		p.t.OfferUnnamed()
+	if p.T.Offer(tool); len(tool) == 0 {
+		p.T.OfferUnnamed()
 	}
 	return err
 }
 
 func (p *reader) system(w *jsonwalk.Walker) (err error) {
-	located := p.tree
-	p.tree = nil // the instructions have no blocks of the history
+	located := p.Tree
+	p.Tree = nil // the instructions have no blocks of the history
 	p.System, err = splice.Around(w, func() error { return p.content(w, false) })
-	p.tree = located
+	p.Tree = located
 	p.dropBilling()
-	p.t.EndSystem()
+	p.T.EndSystem()
 	return err
 }
 
@@ -93,7 +82,7 @@ func (p *reader) system(w *jsonwalk.Walker) (err error) {
 // a number of the request, so that each request would look like another agent's.
 func (p *reader) dropBilling() {
 	const mark = `"x-anthropic-billing-header:`
-	p.t.Remove(func(part message.Part) bool {
+	p.T.Remove(func(part message.Part) bool {
 		return part.Kind == message.Text && bytes.HasPrefix(part.Value, []byte(mark))
 	})
 }
@@ -119,8 +108,8 @@ func (p *reader) message(w *jsonwalk.Walker) error {
 	if err != nil {
 		return err
 	}
-	p.t.End(m.Speaker)
-	if p.tree != nil {
+	p.T.End(m.Speaker)
+	if p.Tree != nil {
 		m.Place.To = w.Offset()
 		p.locate(m)
 	}
@@ -130,12 +119,12 @@ func (p *reader) message(w *jsonwalk.Walker) error {
 // locate ends a message of the tree. A user message behind calls of the provider's code
 // is no place for a hint.
 func (p *reader) locate(m tree.Message) {
-	p.tree.End(m)
+	p.Tree.End(m)
 	switch {
 	case m.Speaker == message.Assistant:
 		p.byCode = p.called
 	case m.Speaker == message.User && p.byCode:
-		p.tree.Newest = splice.Place{}
+		p.Tree.Newest = splice.Place{}
 	}
 }
 

@@ -69,23 +69,14 @@ func (Converse) Name() string { return "bedrock-converse" }
 
 // Parse reads a request of Converse or ConverseStream.
 func (Converse) Parse(body []byte, opts provider.Options) (*provider.Prompt, error) {
-	p := reader{body: body, t: provider.NewTranscript(opts), prompt: &provider.Prompt{}}
-	p.Past, p.State = opts.Past.Open(body), p.t.Code
-	if err := p.read(); err != nil {
-		return nil, fmt.Errorf("read Converse body: %w", err)
-	}
-	if p.t.Messages() == 0 {
-		return nil, nil
-	}
-	p.prompt.Model, p.prompt.Stream = fromPath(opts.Path)
-	return p.prompt.Finish(p.t, p.Past), nil
+	p := reader{Reader: provider.NewReader(body, opts)}
+	p.Prompt.Model, p.Prompt.Stream = fromPath(opts.Path)
+	return p.Parsed("Converse", p.ReadMembers(p.member))
 }
 
 func locate(body []byte) (*tree.Tree, error) {
-	p := reader{body: body, t: provider.NoTranscript(), prompt: &provider.Prompt{}, tree: &tree.Tree{Body: body}}
-	err := p.read()
-	p.tree.Places = p.Places
-	return p.tree, err
+	p := reader{Reader: provider.NewLocator(body, &tree.Tree{})}
+	return p.Tree, p.ReadMembers(p.member)
 }
 
 // Hint puts a block behind the instructions, or behind the newest message of the user.

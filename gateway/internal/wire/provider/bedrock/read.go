@@ -6,24 +6,13 @@ import (
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/tree"
 	"github.com/unloop/unloop/gateway/internal/wire/repair"
-	"github.com/unloop/unloop/gateway/internal/wire/transcript"
 	"github.com/unloop/unloop/gateway/internal/wire/transcript/message"
 )
 
 // reader reads a body of Converse into a prompt and its transcript and, for hints and
 // repairs, into a tree.
 type reader struct {
-	tree.Places
-	body   []byte
-	t      *transcript.Transcript
-	prompt *provider.Prompt
-	tree   *tree.Tree // nil for Parse
-}
-
-func (p *reader) read() error {
-	return p.Read(p.body, func(w *jsonwalk.Walker) error {
-		return w.Object(func(name []byte) error { return p.member(w, name) })
-	})
+	provider.Reader
 }
 
 func (p *reader) member(w *jsonwalk.Walker, name []byte) (err error) {
@@ -40,7 +29,7 @@ func (p *reader) member(w *jsonwalk.Walker, name []byte) (err error) {
 			return w.Elements(func() error { return p.tool(w) })
 		})
 	case "outputConfig":
-		p.prompt.Structured = w.Kind() == '{'
+		p.Prompt.Structured = w.Kind() == '{'
 	case "requestMetadata":
 		err = p.metadata(w)
 	}
@@ -52,9 +41,9 @@ func (p *reader) metadata(w *jsonwalk.Walker) error {
 	return w.Members(func(name []byte) (err error) {
 		switch string(name) {
 		case "session_id":
-			p.prompt.Session, err = w.String()
+			p.Prompt.Session, err = w.String()
 		case "user_id":
-			p.prompt.User, err = w.String()
+			p.Prompt.User, err = w.String()
 		}
 		return err
 	})
@@ -68,7 +57,7 @@ func (p *reader) tool(w *jsonwalk.Walker) error {
 			return p.tool(w)
 		case "name":
 			tool, err := w.Bytes()
-			p.t.Offer(tool)
+			p.T.Offer(tool)
 			return err
 		}
 		return nil
@@ -76,11 +65,11 @@ func (p *reader) tool(w *jsonwalk.Walker) error {
 }
 
 func (p *reader) system(w *jsonwalk.Walker) error {
-	located := p.tree
-	p.tree = nil // the instructions have no blocks of the history
+	located := p.Tree
+	p.Tree = nil // the instructions have no blocks of the history
 	err := w.Elements(func() error { return p.element(w) })
-	p.tree = located
-	p.t.EndSystem()
+	p.Tree = located
+	p.T.EndSystem()
 	return err
 }
 
@@ -106,10 +95,10 @@ func (p *reader) message(w *jsonwalk.Walker) error {
 	if err != nil {
 		return err
 	}
-	p.t.End(m.Speaker)
-	if p.tree != nil {
+	p.T.End(m.Speaker)
+	if p.Tree != nil {
 		m.Place.To = w.Offset()
-		p.tree.End(m)
+		p.Tree.End(m)
 	}
 	return nil
 }
@@ -124,11 +113,11 @@ func (p *reader) element(w *jsonwalk.Walker) (err error) {
 	} else {
 		var raw []byte
 		raw, err = w.Raw()
-		p.t.Add(message.Part{Kind: message.Other, Value: raw})
+		p.T.Add(message.Part{Kind: message.Other, Value: raw})
 	}
-	if p.tree != nil {
-		b.ID, b.Raw = string(id), p.body[from:w.Offset()]
-		p.tree.Block(b)
+	if p.Tree != nil {
+		b.ID, b.Raw = string(id), p.Body[from:w.Offset()]
+		p.Tree.Block(b)
 	}
 	return err
 }
@@ -136,33 +125,33 @@ func (p *reader) element(w *jsonwalk.Walker) (err error) {
 // block reads a block of a message, and returns the id of its call. The name of its member
 // is its kind.
 func (p *reader) block(w *jsonwalk.Walker, b *repair.Block) (id []byte, err error) {
-	from, at := w.Offset(), p.t.Add(message.Part{Kind: message.Other})
+	from, at := w.Offset(), p.T.Add(message.Part{Kind: message.Other})
 	dropped := false
 	err = w.Object(func(name []byte) (err error) {
 		switch string(name) {
 		case "text":
 			if w.Kind() == '"' {
-				*p.t.At(at) = message.Part{Kind: message.Text}
-				p.t.At(at).Value, err = w.Raw()
-				b.Kind, b.Blank = repair.Text, p.tree != nil && repair.Blank(p.t.At(at).Value)
+				*p.T.At(at) = message.Part{Kind: message.Text}
+				p.T.At(at).Value, err = w.Raw()
+				b.Kind, b.Blank = repair.Text, p.Tree != nil && repair.Blank(p.T.At(at).Value)
 			}
 		case "toolUse":
-			p.t.At(at).Kind, b.Kind = message.Call, repair.Call
+			p.T.At(at).Kind, b.Kind = message.Call, repair.Call
 			err = p.call(w, at)
 		case "toolResult":
-			p.t.At(at).Kind, b.Kind = message.Result, repair.Result
+			p.T.At(at).Kind, b.Kind = message.Result, repair.Result
 			err = p.result(w, at, b)
 		case "reasoningContent", "cachePoint":
 			dropped = true
 		}
 		return err
 	})
-	id = p.t.At(at).ID
+	id = p.T.At(at).ID
 	switch {
 	case dropped:
-		p.t.Cut(at)
-	case p.t.At(at).Kind == message.Other:
-		p.t.At(at).Value = p.body[from:w.Offset()]
+		p.T.Cut(at)
+	case p.T.At(at).Kind == message.Other:
+		p.T.At(at).Value = p.Body[from:w.Offset()]
 	}
 	return id, err
 }
@@ -171,11 +160,11 @@ func (p *reader) call(w *jsonwalk.Walker, at int) error {
 	return w.Members(func(name []byte) (err error) {
 		switch string(name) {
 		case "toolUseId":
-			p.t.At(at).ID, err = w.Bytes()
+			p.T.At(at).ID, err = w.Bytes()
 		case "name":
-			p.t.At(at).Name, err = w.Bytes()
+			p.T.At(at).Name, err = w.Bytes()
 		case "input":
-			p.t.At(at).Value, err = w.Raw()
+			p.T.At(at).Value, err = w.Raw()
 		}
 		return err
 	})
@@ -185,15 +174,15 @@ func (p *reader) result(w *jsonwalk.Walker, at int, b *repair.Block) error {
 	return w.Members(func(name []byte) (err error) {
 		switch string(name) {
 		case "toolUseId":
-			p.t.At(at).ID, err = w.Bytes()
+			p.T.At(at).ID, err = w.Bytes()
 		case "status":
 			var status []byte
 			status, err = w.Bytes()
-			p.t.At(at).Failed, p.t.At(at).Fine = string(status) == "error", string(status) == "success"
+			p.T.At(at).Failed, p.T.At(at).Fine = string(status) == "error", string(status) == "success"
 		case "content":
 			from := w.Offset()
 			err = w.Elements(func() error { return p.answer(w) })
-			b.Answer = p.body[from:w.Offset()]
+			b.Answer = p.Body[from:w.Offset()]
 		}
 		return err
 	})
@@ -210,8 +199,8 @@ func (p *reader) answer(w *jsonwalk.Walker) error {
 		return err
 	})
 	if part.Kind == message.Other {
-		part.Value = p.body[from:w.Offset()]
+		part.Value = p.Body[from:w.Offset()]
 	}
-	p.t.Add(part)
+	p.T.Add(part)
 	return err
 }

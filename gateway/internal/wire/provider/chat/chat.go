@@ -3,6 +3,7 @@
 package chat
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -21,19 +22,11 @@ func (Chat) Name() string { return "openai-chat" }
 
 // Parse reads a Chat Completions request.
 func (Chat) Parse(body []byte, opts provider.Options) (*provider.Prompt, error) {
-	p := reader{Reader: openai.Reader{Body: body, T: provider.NewTranscript(opts)}, prompt: &provider.Prompt{}}
-	p.Past, p.State = opts.Past.Open(body), p.T.Code
-	if err := p.read(); err != nil {
-		return nil, fmt.Errorf("read Chat Completions body: %w", err)
-	}
-	if p.T.Messages() == 0 {
-		return nil, nil
-	}
-	p.prompt.User, p.prompt.Session = p.who.User(), p.who.Session
-	if p.prompt.Model == "" {
-		p.prompt.Model = deployment(opts.Path)
-	}
-	return p.prompt.Finish(p.T, p.Past), nil
+	p := reader{Reader: openai.Reader{Reader: provider.NewReader(body, opts)}}
+	err := p.ReadMembers(p.member)
+	p.Prompt.User, p.Prompt.Session = p.who.User(), p.who.Session
+	p.Prompt.Model = cmp.Or(p.Prompt.Model, deployment(opts.Path))
+	return p.Parsed("Chat Completions", err)
 }
 
 // deployment returns the model that an Azure path names.
@@ -45,10 +38,8 @@ func deployment(path string) string {
 
 // locate returns the located form of a body.
 func locate(body []byte) (*tree.Tree, error) {
-	p := reader{Reader: openai.Reader{Body: body, T: provider.NoTranscript(), Tree: &tree.Tree{Body: body}}, prompt: &provider.Prompt{}}
-	err := p.read()
-	p.Tree.Places = p.Places
-	return p.Tree, err
+	p := reader{Reader: openai.Reader{Reader: provider.NewLocator(body, &tree.Tree{})}}
+	return p.Tree, p.ReadMembers(p.member)
 }
 
 // Hint puts text before that of a leading system or developer message, and into a

@@ -5,7 +5,6 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/text/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/text/splice"
-	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/openai"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/tree"
 	"github.com/unloop/unloop/gateway/internal/wire/repair"
@@ -16,32 +15,24 @@ import (
 // into a tree.
 type reader struct {
 	openai.Reader
-	tree.Places
-	prompt *provider.Prompt
-	who    openai.Who
-}
-
-func (p *reader) read() error {
-	return p.Read(p.Body, func(w *jsonwalk.Walker) error {
-		return w.Object(func(name []byte) error { return p.member(w, name) })
-	})
+	who openai.Who
 }
 
 func (p *reader) member(w *jsonwalk.Walker, name []byte) (err error) {
 	switch string(name) {
 	case "model":
-		p.prompt.Model, err = w.String()
+		p.Prompt.Model, err = w.String()
 	case "stream":
-		p.prompt.Stream, err = w.Bool()
+		p.Prompt.Stream, err = w.Bool()
 	case "stream_options":
 		err = w.Members(func(name []byte) (err error) {
 			if string(name) == "include_usage" {
-				p.prompt.StreamUsage, err = w.Bool()
+				p.Prompt.StreamUsage, err = w.Bool()
 			}
 			return err
 		})
 	case "response_format":
-		p.prompt.Structured, err = openai.Structured(w)
+		p.Prompt.Structured, err = openai.Structured(w)
 	case "tools", "functions":
 		err = w.Elements(func() error { return p.tool(w) })
 	case "messages":

@@ -79,16 +79,9 @@ func (Generate) Name() string { return "gemini" }
 
 // Parse reads a request for content.
 func (Generate) Parse(body []byte, opts provider.Options) (*provider.Prompt, error) {
-	p := reader{body: body, t: provider.NewTranscript(opts), prompt: &provider.Prompt{}}
-	p.Past, p.State = opts.Past.Open(body), p.t.Code
-	if err := p.read(); err != nil {
-		return nil, fmt.Errorf("read generateContent body: %w", err)
-	}
-	if p.t.Messages() == 0 {
-		return nil, nil
-	}
-	p.prompt.Model, p.prompt.Stream = fromPath(opts.Path)
-	return p.prompt.Finish(p.t, p.Past), nil
+	p := reader{Reader: provider.NewReader(body, opts)}
+	p.Prompt.Model, p.Prompt.Stream = fromPath(opts.Path)
+	return p.Parsed("generateContent", p.read())
 }
 
 // fromPath reads …/models/NAME:METHOD.
@@ -99,13 +92,9 @@ func fromPath(path string) (model string, stream bool) {
 
 // locate returns the located form of a body.
 func locate(body []byte) (*located, error) {
-	p := reader{
-		body: body, t: provider.NoTranscript(), prompt: &provider.Prompt{},
-		at: &located{Tree: tree.Tree{Body: body}, functions: map[string]function{}},
-	}
-	err := p.read()
-	p.at.Places = p.Places
-	return p.at, err
+	at := &located{functions: map[string]function{}}
+	p := reader{Reader: provider.NewLocator(body, &at.Tree), at: at}
+	return at, p.read()
 }
 
 // Hint adds a part to the system instruction, or to the newest content of the user,

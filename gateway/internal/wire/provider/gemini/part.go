@@ -16,7 +16,7 @@ func (p *reader) element(w *jsonwalk.Walker) (err error) {
 		err = p.part(w, &b)
 	}
 	if p.at != nil {
-		b.Raw = p.body[from:w.Offset()]
+		b.Raw = p.Body[from:w.Offset()]
 		p.at.Block(b)
 	}
 	return err
@@ -24,32 +24,32 @@ func (p *reader) element(w *jsonwalk.Walker) (err error) {
 
 // part reads a part, and says in a block whether it is a call or a response.
 func (p *reader) part(w *jsonwalk.Walker, b *repair.Block) error {
-	from, at := w.Offset(), p.t.Add(message.Part{Kind: message.Other})
+	from, at := w.Offset(), p.T.Add(message.Part{Kind: message.Other})
 	var thought bool
 	var mark []byte
 	err := object(w, func(name string) (err error) {
 		switch name {
 		case "text":
-			*p.t.At(at) = message.Part{Kind: message.Text}
-			p.t.At(at).Value, err = w.Raw()
+			*p.T.At(at) = message.Part{Kind: message.Text}
+			p.T.At(at).Value, err = w.Raw()
 		case "thought":
 			thought, err = w.Bool()
 		case "thoughtSignature":
 			mark, err = w.Bytes()
 		case "functionCall":
-			p.t.At(at).Kind, b.Kind = message.Call, repair.Call
+			p.T.At(at).Kind, b.Kind = message.Call, repair.Call
 			err = p.function(w, at, b)
 		case "functionResponse":
-			p.t.At(at).Kind, b.Kind = message.Result, repair.Result
+			p.T.At(at).Kind, b.Kind = message.Result, repair.Result
 			err = p.function(w, at, b)
 		}
 		return err
 	})
-	switch part := p.t.At(at); {
+	switch part := p.T.At(at); {
 	case thought:
-		p.t.Cut(at)
+		p.T.Cut(at)
 	case part.Kind == message.Other:
-		part.Value = p.body[from:w.Offset()]
+		part.Value = p.Body[from:w.Offset()]
 	default:
 		part.Mark = mark
 	}
@@ -63,20 +63,20 @@ func (p *reader) function(w *jsonwalk.Walker, at int, b *repair.Block) error {
 		switch member {
 		case "id":
 			id, err = w.Bytes()
-			p.t.At(at).ID = id
+			p.T.At(at).ID = id
 		case "name":
 			name, err = w.Bytes()
-			p.t.At(at).Name = name
+			p.T.At(at).Name = name
 		case "willContinue":
 			if p.at != nil {
 				p.at.continued = true
 			}
 			if b.Kind == repair.Result {
-				p.t.At(at).Pending, err = w.Bool()
+				p.T.At(at).Pending, err = w.Bool()
 			}
 		case "args":
 			if b.Kind == repair.Call {
-				p.t.At(at).Value, err = w.Raw()
+				p.T.At(at).Value, err = w.Raw()
 			}
 		default:
 			if b.Kind == repair.Result {
@@ -99,7 +99,7 @@ func (p *reader) response(w *jsonwalk.Walker, member string, at int) error {
 	case "parts":
 		return each(w, func() error {
 			raw, err := w.Raw()
-			p.t.Add(message.Part{Kind: message.Other, Inside: true, Value: raw})
+			p.T.Add(message.Part{Kind: message.Other, Inside: true, Value: raw})
 			return err
 		})
 	default:
@@ -116,7 +116,7 @@ func (p *reader) answer(w *jsonwalk.Walker, at int) error {
 		members++
 		switch string(name) {
 		case "error":
-			p.t.At(at).Failed = w.Kind() != 'n'
+			p.T.At(at).Failed = w.Kind() != 'n'
 			fallthrough
 		case "output", "result", "content":
 			text, err = w.Raw()
@@ -127,8 +127,8 @@ func (p *reader) answer(w *jsonwalk.Walker, at int) error {
 		return err
 	}
 	if members != 1 || len(text) == 0 || text[0] != '"' {
-		text = p.body[from:w.Offset()]
+		text = p.Body[from:w.Offset()]
 	}
-	p.t.Add(message.Part{Kind: message.Text, Inside: true, Value: text})
+	p.T.Add(message.Part{Kind: message.Text, Inside: true, Value: text})
 	return nil
 }

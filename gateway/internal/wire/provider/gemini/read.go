@@ -9,18 +9,14 @@ import (
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/tree"
 	"github.com/unloop/unloop/gateway/internal/wire/repair"
-	"github.com/unloop/unloop/gateway/internal/wire/transcript"
 	"github.com/unloop/unloop/gateway/internal/wire/transcript/message"
 )
 
 // reader reads a body into a prompt and its transcript and, for hints and repairs, into
 // its located form.
 type reader struct {
-	tree.Places
-	body   []byte
-	t      *transcript.Transcript
-	prompt *provider.Prompt
-	at     *located // nil for Parse
+	provider.Reader
+	at *located // nil to read a prompt
 }
 
 // located is the located form of a body.
@@ -101,7 +97,7 @@ func each(w *jsonwalk.Walker, f func() error) error {
 }
 
 func (p *reader) read() error {
-	return p.Read(p.body, func(w *jsonwalk.Walker) error {
+	return p.ReadBody(func(w *jsonwalk.Walker) error {
 		return object(w, func(name string) error { return p.member(w, name) })
 	})
 }
@@ -110,15 +106,15 @@ func (p *reader) member(w *jsonwalk.Walker, name string) (err error) {
 	switch name {
 	case "systemInstruction":
 		p.System, err = splice.Around(w, func() error { return p.system(w) })
-		p.t.EndSystem()
+		p.T.EndSystem()
 	case "cachedContent":
 		if p.at != nil {
 			p.at.cached = w.Kind() == '"'
 		}
 		var raw []byte
 		raw, err = w.Raw()
-		p.t.Add(message.Part{Kind: message.Field, Name: []byte("cachedContent"), Value: raw})
-		p.t.EndSystem()
+		p.T.Add(message.Part{Kind: message.Field, Name: []byte("cachedContent"), Value: raw})
+		p.T.EndSystem()
 	case "tools":
 		err = each(w, func() error { return p.tools(w) })
 	case "generationConfig":
@@ -154,9 +150,9 @@ func (p *reader) config(w *jsonwalk.Walker) error {
 		case "responseMimeType":
 			var kind []byte
 			kind, err = w.Bytes()
-			p.prompt.Structured = p.prompt.Structured || len(kind) > 0 && string(kind) != "text/plain"
+			p.Prompt.Structured = p.Prompt.Structured || len(kind) > 0 && string(kind) != "text/plain"
 		case "responseSchema", "responseJsonSchema":
-			p.prompt.Structured = p.prompt.Structured || w.Kind() == '{'
+			p.Prompt.Structured = p.Prompt.Structured || w.Kind() == '{'
 		}
 		return err
 	})
@@ -167,7 +163,7 @@ func (p *reader) tools(w *jsonwalk.Walker) error {
 	return members(w, func(name string) error {
 		switch name {
 		case "computerUse", "mcpServers": // their functions are named nowhere
-			p.t.OfferUnnamed()
+			p.T.OfferUnnamed()
 		case "functionDeclarations":
 			return each(w, func() error {
 				return object(w, func(name string) error {
@@ -175,7 +171,7 @@ func (p *reader) tools(w *jsonwalk.Walker) error {
 						return nil
 					}
 					tool, err := w.Bytes()
-					p.t.Offer(tool)
+					p.T.Offer(tool)
 					return err
 				})
 			})
@@ -195,7 +191,7 @@ func (p *reader) content(w *jsonwalk.Walker) error {
 	if string(role) == "model" {
 		speaker = message.Assistant
 	}
-	p.t.End(speaker)
+	p.T.End(speaker)
 	if p.at != nil {
 		p.at.end(tree.Message{Place: splice.Place{From: from, To: w.Offset()}, Content: parts, Speaker: speaker, Role: repairRole(kind, role)})
 	}
@@ -236,7 +232,7 @@ func (p *reader) message(w *jsonwalk.Walker) (role []byte, parts splice.Place, e
 
 func (p *reader) text(w *jsonwalk.Walker) error {
 	raw, err := w.Raw()
-	p.t.Add(message.Part{Kind: message.Text, Value: raw})
+	p.T.Add(message.Part{Kind: message.Text, Value: raw})
 	return err
 }
 

@@ -37,15 +37,9 @@ func (Prompts) Name() string { return "ollama" }
 // Parse reads a request for a chat's next message, or for an answer to a prompt. Answers
 // are streams unless the request says otherwise.
 func (Prompts) Parse(body []byte, opts provider.Options) (*provider.Prompt, error) {
-	p := reader{Reader: openai.Reader{Body: body, T: provider.NewTranscript(opts)}, prompt: &provider.Prompt{Stream: true}}
-	p.Past, p.State = opts.Past.Open(body), p.state
-	if err := p.read(); err != nil {
-		return nil, fmt.Errorf("read Ollama body: %w", err)
-	}
-	if p.T.Messages() == 0 {
-		return nil, nil
-	}
-	return p.prompt.Finish(p.T, p.Past), nil
+	p := reader{Reader: openai.Reader{Reader: provider.NewReader(body, opts)}}
+	p.Prompt.Stream, p.State = true, p.state
+	return p.Parsed("Ollama", p.read())
 }
 
 // located is the located form of a body.
@@ -60,11 +54,9 @@ type located struct {
 }
 
 func locate(body []byte) (*located, error) {
-	at := &located{Tree: tree.Tree{Body: body}, tools: map[string]string{}}
-	p := reader{Reader: openai.Reader{Body: body, T: provider.NoTranscript(), Tree: &at.Tree}, prompt: &provider.Prompt{}, at: at}
-	err := p.read()
-	at.Places = p.Places
-	return at, err
+	at := &located{tools: map[string]string{}}
+	p := reader{Reader: openai.Reader{Reader: provider.NewLocator(body, &at.Tree)}, at: at}
+	return at, p.read()
 }
 
 // Hint puts text before that of a leading system message, or into one before all others;

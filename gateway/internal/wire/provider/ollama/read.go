@@ -6,7 +6,6 @@ import (
 	"github.com/unloop/unloop/gateway/internal/text/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/text/offsets"
 	"github.com/unloop/unloop/gateway/internal/text/splice"
-	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/openai"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/tree"
 	"github.com/unloop/unloop/gateway/internal/wire/repair"
@@ -17,9 +16,7 @@ import (
 // its located form.
 type reader struct {
 	openai.Reader
-	tree.Places
-	prompt *provider.Prompt
-	at     *located // nil for Parse
+	at *located // nil to read a prompt
 
 	// text and images are a prompt without a history.
 	text, images []byte
@@ -40,9 +37,7 @@ func (p *reader) state(c *offsets.Coder) {
 }
 
 func (p *reader) read() error {
-	err := p.Read(p.Body, func(w *jsonwalk.Walker) error {
-		return w.Object(func(name []byte) error { return p.member(w, name) })
-	})
+	err := p.ReadMembers(p.member)
 	if err == nil && !p.List.Found() && len(p.text) > len(`""`) {
 		p.T.Add(message.Part{Kind: message.Text, Value: p.text})
 		err = p.media(p.images)
@@ -54,11 +49,11 @@ func (p *reader) read() error {
 func (p *reader) member(w *jsonwalk.Walker, name []byte) (err error) {
 	switch string(name) {
 	case "model":
-		p.prompt.Model, err = w.String()
+		p.Prompt.Model, err = w.String()
 	case "stream":
-		p.prompt.Stream = w.Kind() != 'f'
+		p.Prompt.Stream = w.Kind() != 'f'
 	case "format":
-		p.prompt.Structured, err = structured(w)
+		p.Prompt.Structured, err = structured(w)
 	case "tools":
 		err = w.Elements(func() error { return p.tool(w) })
 	case "messages":

@@ -2,19 +2,14 @@ package openai
 
 import (
 	"github.com/unloop/unloop/gateway/internal/text/jsonwalk"
-	"github.com/unloop/unloop/gateway/internal/wire/provider/tree"
+	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/repair"
-	"github.com/unloop/unloop/gateway/internal/wire/transcript"
 	"github.com/unloop/unloop/gateway/internal/wire/transcript/message"
 )
 
 // Reader reads the content of messages and results into a transcript and, for repairs,
 // into a tree.
-type Reader struct {
-	Body []byte
-	T    *transcript.Transcript
-	Tree *tree.Tree // nil if no blocks are needed
-}
+type Reader struct{ provider.Reader }
 
 // Content reads a string, or a list of parts.
 func (r *Reader) Content(w *jsonwalk.Walker) error {
@@ -50,7 +45,7 @@ func (r *Reader) element(w *jsonwalk.Walker) (err error) {
 	if w.Kind() == '{' {
 		err = r.part(w, &p)
 	} else {
-		inner := Reader{Body: r.Body, T: r.T}
+		inner := Reader{provider.Reader{Body: r.Body, T: r.T}}
 		err = inner.Content(w)
 	}
 	if r.Tree != nil {

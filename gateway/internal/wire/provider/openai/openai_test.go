@@ -30,7 +30,7 @@ func TestContentIsReadAndLocated(t *testing.T) {
 		`[{"type":"tool_result","tool_use_id":"x","content":"r"}]`:      {media, 1, []repair.Kind{repair.Result}},
 	} {
 		located := tree.Tree{Body: []byte(body)}
-		r := openai.Reader{Body: located.Body, T: transcript.New(transcript.Options{}), Tree: &located}
+		r := openai.Reader{Reader: provider.Reader{Body: located.Body, T: transcript.New(transcript.Options{}), Tree: &located}}
 		if err := jsonwalk.Text(r.Body, r.Content); err != nil {
 			t.Fatal(err)
 		}

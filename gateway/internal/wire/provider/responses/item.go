@@ -135,7 +135,7 @@ func (p *reader) reference(it *item) {
 		return
 	}
 	if !bytes.HasPrefix(it.id, []byte("msg_")) {
-		p.prompt.References = append(p.prompt.References, string(it.id))
+		p.Prompt.References = append(p.Prompt.References, string(it.id))
 	}
 	p.T.Add(message.Part{Kind: message.Field, Name: []byte("item_reference"), Value: splice.Quote(string(it.id))})
 }

@@ -15,16 +15,13 @@ import (
 // its located form.
 type reader struct {
 	openai.Reader
-	tree.Places
-	prompt   *provider.Prompt
-	who      openai.Who
-	template bool // the prompt is stored with the provider
-	store    bool // the provider keeps the answer
-	known    map[string]provider.ToolCall
+	who   openai.Who
+	store bool // the provider keeps the answer
+	known map[string]provider.ToolCall
 	// inline says that there are calls in the input, refers that it refers to items.
 	inline, refers bool
 	called         []byte   // the id of the newest call's item
-	at             *located // nil for Parse
+	at             *located // nil to read a prompt
 }
 
 // located is the located form of a body.
@@ -47,20 +44,14 @@ func (p *reader) state(c *offsets.Coder) {
 	c.Bytes(&p.called)
 }
 
-func (p *reader) read() error {
-	return p.Read(p.Body, func(w *jsonwalk.Walker) error {
-		return w.Object(func(name []byte) error { return p.member(w, name) })
-	})
-}
-
 func (p *reader) member(w *jsonwalk.Walker, name []byte) (err error) {
 	switch string(name) {
 	case "model":
-		p.prompt.Model, err = w.String()
+		p.Prompt.Model, err = w.String()
 	case "stream":
-		p.prompt.Stream, err = w.Bool()
+		p.Prompt.Stream, err = w.Bool()
 	case "background":
-		p.prompt.Background, err = w.Bool()
+		p.Prompt.Background, err = w.Bool()
 	case "store":
 		p.store = w.Kind() != 'f'
 	case "previous_response_id", "conversation":
@@ -72,7 +63,7 @@ func (p *reader) member(w *jsonwalk.Walker, name []byte) (err error) {
 	case "text":
 		err = w.Members(func(name []byte) (err error) {
 			if string(name) == "format" {
-				p.prompt.Structured, err = openai.Structured(w)
+				p.Prompt.Structured, err = openai.Structured(w)
 			}
 			return err
 		})
@@ -104,11 +95,11 @@ func (p *reader) history(w *jsonwalk.Walker, name string) (err error) {
 		id, err = w.String()
 	}
 	if name == "conversation" {
-		p.prompt.Conversation, p.prompt.Session = id, id
+		p.Prompt.Conversation, p.Prompt.Session = id, id
 	} else {
-		p.prompt.Previous = id
+		p.Prompt.Previous = id
 	}
-	p.prompt.Delta = p.prompt.Delta || id != ""
+	p.Prompt.Delta = p.Prompt.Delta || id != ""
 	return err
 }
 
@@ -126,7 +117,7 @@ func (p *reader) stored(w *jsonwalk.Walker) error {
 		return w.Skip()
 	}
 	raw, err := w.Raw()
-	p.template = true
+	p.Prompt.Stored = true
 	// The value is put in a list, because the id of a template says which one it is; the
 	// ids of other objects are left out of digests.
 	p.T.Add(message.Part{Kind: message.Field, Name: []byte("prompt"), Value: splice.Array(raw)})

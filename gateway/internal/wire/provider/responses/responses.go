@@ -10,7 +10,6 @@ import (
 	"github.com/unloop/unloop/gateway/internal/text/splice"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/openai"
-	"github.com/unloop/unloop/gateway/internal/wire/provider/tree"
 	"github.com/unloop/unloop/gateway/internal/wire/repair"
 )
 
@@ -22,25 +21,20 @@ func (Responses) Name() string { return "openai-responses" }
 
 // Parse reads a request for a response.
 func (Responses) Parse(body []byte, opts provider.Options) (*provider.Prompt, error) {
-	p := reader{Reader: openai.Reader{Body: body, T: provider.NewTranscript(opts)}, prompt: &provider.Prompt{}, known: opts.Known, store: true}
-	p.Past, p.State = opts.Past.Open(body), p.state
-	if err := p.read(); err != nil {
-		return nil, fmt.Errorf("read Responses body: %w", err)
-	}
-	if p.T.Messages() == 0 && !p.template {
-		return nil, nil
-	}
-	p.prompt.User = p.who.User()
-	p.prompt.Session = cmp.Or(p.prompt.Session, p.who.Session)
-	p.prompt.Referable = p.store && !p.prompt.Delta && (!p.inline || p.refers)
-	return p.prompt.Finish(p.T, p.Past), nil
+	p := reader{Reader: openai.Reader{Reader: provider.NewReader(body, opts)}, known: opts.Known, store: true}
+	p.State = p.state
+	err := p.ReadMembers(p.member)
+	p.Prompt.User = p.who.User()
+	p.Prompt.Session = cmp.Or(p.Prompt.Session, p.who.Session)
+	p.Prompt.Referable = p.store && !p.Prompt.Delta && (!p.inline || p.refers)
+	return p.Parsed("Responses", err)
 }
 
 // Called reads an item of an answer's output in the way in which it is read in a
 // request's history. It returns the call and the id of the item. ok is false if the
 // item is not a call that the client has to answer.
 func Called(item []byte) (call provider.ToolCall, id string, ok bool) {
-	p := reader{Reader: openai.Reader{Body: item, T: provider.NewTranscript(provider.Options{Items: 1})}, prompt: &provider.Prompt{}}
+	p := reader{Reader: openai.Reader{Reader: provider.NewReader(item, provider.Options{Items: 1})}}
 	if err := jsonwalk.Text(item, p.item); err != nil {
 		return call, "", false
 	}
@@ -55,10 +49,12 @@ func Called(item []byte) (call provider.ToolCall, id string, ok bool) {
 
 // locate returns the located form of a body.
 func locate(body []byte) (*located, error) {
-	p := reader{Reader: openai.Reader{Body: body, T: provider.NoTranscript()}, prompt: &provider.Prompt{}, at: &located{Tree: tree.Tree{Body: body}}}
-	err := p.read()
-	p.at.Places = p.Places
-	return p.at, err
+	at := &located{}
+	p := reader{Reader: openai.Reader{Reader: provider.NewLocator(body, &at.Tree)}, at: at}
+	p.Tree = nil // the items have what its blocks would have
+	err := p.ReadMembers(p.member)
+	at.Places = p.Places
+	return at, err
 }
 
 // Hint puts text before the instructions or, without any, before the text of a leading
