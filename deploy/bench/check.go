@@ -152,7 +152,7 @@ func (g *group) gateway(ctx context.Context, nc *natskit.Conn, inProcess *natski
 
 // run starts a service and waits until it is ready.
 func (g *group) run(ctx context.Context, svc service.Service) error {
-	service.Headroom() // as where it runs by itself
+	service.TuneRuntime() // as where it runs by itself
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- svc.Run(ctx) }()

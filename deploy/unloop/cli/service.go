@@ -34,7 +34,7 @@ func (c *natsCmd) Run(ctx context.Context, io streams) error {
 	}
 	defer server.Stop()
 	go server.Guard(ctx)
-	service.Headroom()
+	service.TuneRuntime()
 	admin, err := service.NewAdmin(c.Admin, c.Allowed, service.NewRegistry())
 	if err != nil {
 		return err

@@ -9,9 +9,9 @@ import (
 
 // Point is the state of a loop at a time.
 type Point struct {
-	At    time.Time   `json:"at"`
-	Hits  int         `json:"hits"`
-	Saved event.Saved `json:"saved"`
+	At       time.Time   `json:"at"`
+	HitCount int         `json:"hit_count"`
+	Saved    event.Saved `json:"saved"`
 	// Action is the loop's action at that time.
 	Action string `json:"action"`
 }

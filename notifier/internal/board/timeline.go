@@ -37,13 +37,13 @@ type Step struct {
 
 // Bar is a loop of a timeline.
 type Bar struct {
-	ID        string    `json:"id"`
+	LoopID    string    `json:"loop_id"`
 	State     string    `json:"state"`
 	Policy    string    `json:"policy"`
 	Title     string    `json:"title"`
 	Action    string    `json:"action"`
 	Mode      string    `json:"mode"`
-	Hits      int       `json:"hits"`
+	HitCount  int       `json:"hit_count"`
 	FirstSeen time.Time `json:"first_seen"`
 	LastSeen  time.Time `json:"last_seen"`
 }

@@ -125,8 +125,8 @@ func TestATimelineCountsAllLoops(t *testing.T) {
 		b.Incidents.Put(fmt.Sprint("more", i), body(t, incident(fmt.Sprint("m", i), "p")))
 	}
 	loops, _ = b.Loops(Filter{}, noon)
-	if line = Line(loops, noon.Add(-time.Hour), noon); line.Total != 304 || len(line.Bars) != 200 || line.Steps[59].Open["reject"] != 301 || line.Bars[0].ID != "l2" {
-		t.Errorf("with many: %d of %d named, %v, the longest is %s", len(line.Bars), line.Total, line.Steps[59].Open, line.Bars[0].ID)
+	if line = Line(loops, noon.Add(-time.Hour), noon); line.Total != 304 || len(line.Bars) != 200 || line.Steps[59].Open["reject"] != 301 || line.Bars[0].LoopID != "l2" {
+		t.Errorf("with many: %d of %d named, %v, the longest is %s", len(line.Bars), line.Total, line.Steps[59].Open, line.Bars[0].LoopID)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestTheCourseOfALoopIsBounded(t *testing.T) {
 	b.Incidents.Put("k", body(t, in))
 	l, _ := b.Loop("l1", now)
 	course := l.Course()
-	if n := len(course); n > maxCourse || n < maxCourse/2 || course[0].Hits != 1 || course[n-1].Hits != 500 || !course[n-1].At.Equal(now) {
+	if n := len(course); n > maxCourse || n < maxCourse/2 || course[0].HitCount != 1 || course[n-1].HitCount != 500 || !course[n-1].At.Equal(now) {
 		t.Errorf("%d points, from %+v to %+v", n, course[0], course[n-1])
 	}
 	for i := range course[1:] {

@@ -27,7 +27,7 @@ func TestMemoryIsReturnedWhereMuchIsLiveAndLittleIsDone(t *testing.T) {
 
 func TestHeapIsReadWithItsHeadroom(t *testing.T) {
 	t.Parallel()
-	Headroom()
+	TuneRuntime()
 	before := readHeap()
 	if before.allocated < headroom || before.held < headroom {
 		t.Errorf("%+v, want at least %d allocated and held", before, headroom)

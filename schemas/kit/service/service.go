@@ -81,7 +81,7 @@ type Named struct {
 // RunAll runs services until the context ends or one of them fails, which stops the
 // others. It returns when all have returned.
 func RunAll(ctx context.Context, services ...Named) error {
-	Headroom()
+	TuneRuntime()
 	group, ctx := errgroup.WithContext(ctx)
 	for _, s := range services {
 		group.Go(func() error {

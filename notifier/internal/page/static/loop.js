@@ -93,7 +93,7 @@ function drawCost(loop, course) {
   if (el.shown === key) return;
   el.shown = key;
   const last = course.at(-1);
-  const [name, of, write] = last.saved.requests === 0 ? ["Hits", (p) => p.hits, (n) => plural(n, "hit")]
+  const [name, of, write] = last.saved.requests === 0 ? ["Hits", (p) => p.hit_count, (n) => plural(n, "hit")]
     : last.saved.usd === undefined ? ["Requests stopped", (p) => p.saved.requests, (n) => plural(n, "request")] : ["Cost saved", (p) => p.saved.usd ?? 0, usd];
   const chart = h("div", { class: "chart" });
   el.replaceChildren(h("h3", {}, `${name} over time`), chart);
@@ -101,13 +101,13 @@ function drawCost(loop, course) {
 }
 
 function run(loop, history) {
-  const others = history.run.filter((l) => l.id !== loop.loop_id);
+  const others = history.run.filter((l) => l.loop_id !== loop.loop_id);
   const head = h("h3", {}, "Its run");
   if (!loop.session) return [head, h("p", { class: "empty" }, "It belongs to no session.")];
   if (others.length === 0) return [head, h("p", { class: "empty" }, "It is the only loop of its session.")];
   return [head, h("p", { class: "note" }, `${plural(history.run.length + history.run_omitted, "loop")} of this session${history.run_omitted ? `, the newest ${history.run.length}` : ""}:`),
-    table(["Began", "Loop", "Action", "Hits", ""], history.run.map((l) => cells(when(l.first_seen), l.id === loop.loop_id ? h("strong", {}, l.title) : h("a", { href: loopLink(l.id) }, l.title),
-      `${l.mode === "shadow" ? "would " : ""}${l.action}`, number(l.hits), l.id === loop.loop_id ? "this one" : l.state === "open" ? "open" : "ended")))];
+    table(["Began", "Loop", "Action", "Hits", ""], history.run.map((l) => cells(when(l.first_seen), l.loop_id === loop.loop_id ? h("strong", {}, l.title) : h("a", { href: loopLink(l.loop_id) }, l.title),
+      `${l.mode === "shadow" ? "would " : ""}${l.action}`, number(l.hit_count), l.loop_id === loop.loop_id ? "this one" : l.state === "open" ? "open" : "ended")))];
 }
 
 function messages(list, context) {

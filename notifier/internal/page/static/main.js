@@ -132,7 +132,7 @@ function drawTimeline() {
   const key = data.timeline.until + $("chart").clientWidth;
   if (drawn === key) return;
   drawn = key;
-  const left = draw($("chart"), data.timeline, (bar) => { location.hash = link({ loop: bar.id, page: view.page }); });
+  const left = draw($("chart"), data.timeline, (bar) => { location.hash = link({ loop: bar.loop_id, page: view.page }); });
   $("open-chart").hidden = data.timeline.total === 0;
   if (data.timeline.total > 0) columns($("open-chart"), data.timeline.steps, "Open loops");
   const note = $("chart-note");

@@ -52,7 +52,7 @@ function bar(b, x, y, select) {
   const rect = h("rect", {
     x: from, y, width, height: lane, rx: 3, class: `bar ${loop.action}${loop.mode === "shadow" ? " shadow" : ""}${loop.state === "open" ? " live" : ""}`,
     onclick: () => select(loop),
-  }, h("title", {}, `${loop.policy}: ${loop.title}\n${plural(loop.hits, "hit")}, ${loop.mode === "shadow" ? "would " : ""}${loop.action}\n${clockTime(loop.first_seen)} – ${loop.state === "open" ? "now" : clockTime(loop.last_seen)}`));
+  }, h("title", {}, `${loop.policy}: ${loop.title}\n${plural(loop.hit_count, "hit")}, ${loop.mode === "shadow" ? "would " : ""}${loop.action}\n${clockTime(loop.first_seen)} – ${loop.state === "open" ? "now" : clockTime(loop.last_seen)}`));
   if (width < 90) return rect;
   return h("g", {}, rect, h("text", { x: from + 6, y: y + lane - 3.5, class: "label" }, cut(loop.title, width)));
 }

@@ -36,18 +36,18 @@ var MemoryLimit = sync.OnceValue(func() int64 {
 	return debug.SetMemoryLimit(-1)
 })
 
-// Headroom makes garbage collections rarer in this process, from now on, and returns the
-// memory of one that has much and does little, unless it was told to be small: GOMEMLIMIT takes
-// the headroom for memory in use, and the rest would be too little. GOGC holds as ever.
-// Services do it as they start.
-func Headroom() {
+// TuneRuntime sets Go's runtime for a service, as each does when it starts. Garbage is collected
+// less often, and a process that has much memory and does little gives some back, unless
+// the process was told to be small: GOMEMLIMIT takes the headroom for memory in use, and the rest
+// would be too little. GOGC holds as ever. Allocations are not sampled, since nothing reads
+// that profile.
+func TuneRuntime() {
 	unsampled()
 	if fits(MemoryLimit()) {
 		_ = reserve()
 	}
 }
 
-// unsampled ends the sampling of allocations, since nothing reads that profile.
 var unsampled = sync.OnceFunc(func() { runtime.MemProfileRate = 0 })
 
 // fits reports whether a memory limit, in bytes, leaves most of it to the service.
