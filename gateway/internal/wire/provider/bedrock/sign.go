@@ -2,26 +2,25 @@ package bedrock
 
 import (
 	"cmp"
-	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 )
 
 const (
-	algorithm = "AWS4-HMAC-SHA256"
-	signedBy  = algorithm + " Credential="
-	service   = "bedrock"
+	signedBy = "AWS4-HMAC-SHA256 Credential="
+	service  = "bedrock"
 	// usualRegion is that of requests to hosts that name none.
 	usualRegion = "us-east-1"
 )
@@ -42,11 +41,9 @@ func putKey(out *http.Request, sent http.Header, key string) {
 		out.Header.Del(name)
 	}
 	secret, token, _ := strings.Cut(rest, ":")
-	if token != "" {
-		out.Header.Set("X-Amz-Security-Token", token)
-	}
 	if body, err := digest(out); err == nil {
-		sign(out, access{id, secret, cmp.Or(regionOf(out.URL), scopeRegion(sent), usualRegion), service}, body, time.Now())
+		region := cmp.Or(regionOf(out.URL), scopeRegion(sent), usualRegion)
+		sign(out, aws.Credentials{AccessKeyID: id, SecretAccessKey: secret, SessionToken: token}, region, service, body, time.Now())
 	}
 }
 
@@ -90,67 +87,21 @@ func digest(r *http.Request) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// access is what a request is signed with.
-type access struct{ id, secret, region, service string }
+// signer signs by AWS's Signature Version 4.
+var signer = v4.NewSigner()
 
-// sign signs a request by AWS's Signature Version 4. Each byte of the path is escaped once
-// more than it is sent.
-func sign(r *http.Request, a access, body string, now time.Time) {
-	at := now.UTC().Format("20060102T150405Z")
-	r.Header.Set("X-Amz-Date", at)
-	names, headers := canonicalHeaders(r)
-	request := strings.Join([]string{r.Method, escape(cmp.Or(r.URL.EscapedPath(), "/")), canonicalQuery(r.URL), headers, names, body}, "\n")
-	scope := strings.Join([]string{at[:8], a.region, a.service, "aws4_request"}, "/")
-	hashed := sha256.Sum256([]byte(request))
-	text := strings.Join([]string{algorithm, at, scope, hex.EncodeToString(hashed[:])}, "\n")
-	key := []byte("AWS4" + a.secret)
-	for part := range strings.SplitSeq(scope, "/") {
-		key = mac(key, part)
-	}
-	r.Header.Set("Authorization", signedBy+a.id+"/"+scope+", SignedHeaders="+names+", Signature="+hex.EncodeToString(mac(key, text)))
-}
-
-// canonicalHeaders returns the names of the headers that are signed, and their lines: the
-// host, the content's type and AWS's own.
-func canonicalHeaders(r *http.Request) (names, lines string) {
-	values := map[string]string{"host": cmp.Or(r.Host, r.URL.Host)}
-	for name, list := range r.Header {
-		if name = strings.ToLower(name); name == "content-type" || strings.HasPrefix(name, "x-amz-") {
-			values[name] = strings.Join(strings.Fields(strings.Join(list, ",")), " ")
+// sign signs a request whose body has a digest: its host, the type of its content, and AWS's own
+// headers.
+func sign(r *http.Request, keys aws.Credentials, region, service, body string, now time.Time) {
+	target := *r.URL
+	signed := &http.Request{Method: r.Method, URL: &target, Host: r.Host, Header: http.Header{}}
+	for name, values := range r.Header {
+		if name == "Content-Type" || strings.HasPrefix(name, "X-Amz-") {
+			signed.Header[name] = values
 		}
 	}
-	sorted := slices.Sorted(maps.Keys(values))
-	for _, name := range sorted {
-		lines += name + ":" + values[name] + "\n"
+	if signer.SignHTTP(r.Context(), keys, signed, body, service, region, now) != nil {
+		return // Bedrock refuses the request
 	}
-	return strings.Join(sorted, ";"), lines
-}
-
-// canonicalQuery returns the parameters of a query, sorted by name and value.
-func canonicalQuery(u *url.URL) string {
-	query := u.Query()
-	for _, values := range query {
-		slices.Sort(values)
-	}
-	return strings.ReplaceAll(query.Encode(), "+", "%20")
-}
-
-func mac(key []byte, text string) []byte {
-	h := hmac.New(sha256.New, key)
-	_, _ = io.WriteString(h, text) // hashes never fail
-	return h.Sum(nil)
-}
-
-// escape escapes all bytes of a path but letters, digits, slashes and -_.~.
-func escape(path string) string {
-	var out strings.Builder
-	for i := range len(path) {
-		c := path[i]
-		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-_.~/", c) >= 0 {
-			out.WriteByte(c)
-		} else {
-			fmt.Fprintf(&out, "%%%02X", c)
-		}
-	}
-	return out.String()
+	maps.Copy(r.Header, signed.Header)
 }
