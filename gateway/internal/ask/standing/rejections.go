@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// toldFor is how long a conversation is remembered after it was last rejected.
+	// rejectionFor is how long a conversation is remembered after it was last rejected.
 	rejectionFor = 15 * time.Minute
 	// maxRejections bounds the conversations that are remembered.
 	maxRejections = 10_000
