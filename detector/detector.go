@@ -100,7 +100,7 @@ func New(deps service.Deps, opts ...Option) (*Detector, error) {
 // wire makes the parts that use the records.
 func (d *Detector) wire(owners ledger.Option) {
 	nc, reg := d.deps.NATS, d.deps.Metrics
-	counters := ledger.New[counter.State](nc, schemas.BucketCounters, reg, owners)
+	counters := ledger.New[counter.State](nc, schemas.BucketCounters, reg, owners, ledger.WithPacked())
 	sessions := ledger.New[evaluate.Session](nc, schemas.BucketSessions, reg, owners, ledger.WithTrust(d.fleet.Changed))
 	limits := ledger.New[limit.State](nc, schemas.BucketLimits, reg, owners, ledger.WithConfirm())
 	budgets := ledger.New[limit.State](nc, schemas.BucketBudgets, reg, owners, ledger.WithConfirm())

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -19,8 +20,10 @@ type cell[S any] struct {
 	batch []pending[S]
 	// seen is the record as this process saw it last. If known is set, a step that changes
 	// nothing may rely on it.
-	seen     revision[S]
-	known    bool
+	seen  revision[S]
+	known bool
+	// unread says that the record is still to be read from its stored form.
+	unread   bool
 	attempts int
 	// behind says that the callers of the batch do not wait for its write.
 	behind bool
@@ -75,11 +78,15 @@ func (l *Ledger[S, P]) advance(c *cell[S]) bool {
 // recall starts a cell with the cached record, unless that has expired. The caller holds
 // the lock.
 func (l *Ledger[S, P]) recall(c *cell[S]) {
-	seen, cached := l.cache.get(c.key)
-	if cached && seen.until > 0 && time.Since(l.began) > seen.until {
-		seen, cached = revision[S]{}, false
+	m, cached := l.cache.get(c.key)
+	if cached && m.until > 0 && time.Since(l.began) > m.until {
+		m, cached = remembered[S]{}, false
 	}
-	c.seen, c.known, c.place, c.settled = seen, cached && !l.confirm, seen.place, false
+	c.seen, c.known, c.place, c.settled = revision[S]{stored: m.stored, version: m.version}, cached && !l.confirm, m.place, false
+	if m.record != nil {
+		c.seen.record = *m.record
+	}
+	c.unread = m.stored != nil
 }
 
 // try applies a batch to the record as this process saw it last, and writes the result;
@@ -88,6 +95,10 @@ func (l *Ledger[S, P]) try(c *cell[S]) {
 	if c.batch = l.dropForeign(c.key, dropLate(c.batch)); len(c.batch) == 0 {
 		l.finish(c, nil)
 		return
+	}
+	if c.unread {
+		c.unread = false
+		_ = P(&c.seen.record).Parse(c.seen.stored) // it was written or read before
 	}
 	if !l.locate(c) {
 		return
@@ -102,7 +113,7 @@ func (l *Ledger[S, P]) try(c *cell[S]) {
 		stored := P(&next).Append(l.buffer(c.seen.size))
 		l.leave(c)
 		l.put(c.place, c.key, l.slot(&next), stored, c.seen.seq, ttl, func(seq uint64, err error) {
-			l.written(c, revision[S]{record: next, place: c.place, seq: seq, size: len(stored), until: time.Since(l.began) + ttl}, err)
+			l.written(c, revision[S]{next, stored, version{place: c.place, seq: seq, size: len(stored), until: time.Since(l.began) + ttl}}, err)
 		})
 	case c.known:
 		l.finish(c, nil)
@@ -206,10 +217,16 @@ func (l *Ledger[S, P]) reread(c *cell[S]) {
 }
 
 func (l *Ledger[S, P]) remember(key string, rev revision[S]) {
+	m := remembered[S]{version: rev.version}
+	m.at = time.Now()
+	if l.packed {
+		m.stored = slices.Clone(rev.stored) // without the room of its buffer
+	} else {
+		m.record = &rev.record
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	rev.at = time.Now()
-	l.cache.put(key, rev, rev.size)
+	l.cache.put(key, m, m.size)
 }
 
 // dropLate removes the steps with an ended context.

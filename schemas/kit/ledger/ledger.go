@@ -98,13 +98,14 @@ type Ledger[S any, P Record[S]] struct {
 	spread  bool
 	mover   partition.Mover
 	confirm bool
+	packed  bool
 	owners  Owners // nil where each process writes all keys
 	// trusted is as in WithTrust; nil without.
 	trusted func() time.Time
 	parted  bool
 	mu      sync.Mutex
 	cells   map[string]*cell[S]
-	cache   *cache[revision[S]]
+	cache   *cache[remembered[S]]
 	began   time.Time
 	metrics *metrics
 }
@@ -112,6 +113,14 @@ type Ledger[S any, P Record[S]] struct {
 // revision is a record as some process stored it.
 type revision[S any] struct {
 	record S
+	// stored is its stored form, which nothing changes; it may be nil if the ledger does not
+	// keep it (WithPacked).
+	stored []byte
+	version
+}
+
+// version says which revision it is.
+type version struct {
 	// place is the bucket that has it.
 	place string
 	seq   uint64
@@ -121,6 +130,13 @@ type revision[S any] struct {
 	until time.Duration
 	// at is when this process stored or read it.
 	at time.Time
+}
+
+// remembered is a revision in the cache: its record, or its stored form.
+type remembered[S any] struct {
+	record *S
+	stored []byte
+	version
 }
 
 // pending is a step that waits for a write.
@@ -138,6 +154,7 @@ type Option func(*options)
 
 type options struct {
 	confirm bool
+	packed  bool
 	owners  Owners
 	trusted func() time.Time
 }
@@ -151,6 +168,11 @@ func WithOwners(owners Owners) Option { return func(o *options) { o.owners = own
 // since. A step that changes the record finds that out when it writes.
 func WithConfirm() Option { return func(o *options) { o.confirm = true } }
 
+// WithPacked makes the ledger remember records as they are stored, which takes a fraction of
+// the memory, and parse them when they are used again. It is for buckets with many records
+// of which few are used again; not for records in parts.
+func WithPacked() Option { return func(o *options) { o.packed = true } }
+
 // New returns the ledger of a bucket. It lives as long as the connection.
 func New[S any, P Record[S]](nc *natskit.Conn, bucket string, reg prometheus.Registerer, opts ...Option) *Ledger[S, P] {
 	var o options
@@ -159,9 +181,9 @@ func New[S any, P Record[S]](nc *natskit.Conn, bucket string, reg prometheus.Reg
 	}
 	inbox := natskit.NewInbox(nc, writeTimeout)
 	return &Ledger[S, P]{
-		conn: nc, inbox: inbox, bucket: bucket, confirm: o.confirm, owners: o.owners, trusted: o.trusted,
+		conn: nc, inbox: inbox, bucket: bucket, confirm: o.confirm, packed: o.packed, owners: o.owners, trusted: o.trusted,
 		spread: partition.Spread(bucket), mover: partition.Mover{Ask: inbox.Ask, API: nc.API, Record: nc.RecordSubject},
-		parted: parts[S, P](new(S)) != nil, cells: map[string]*cell[S]{}, cache: newCache[revision[S]](cachedBytes), began: time.Now(),
+		parted: parts[S, P](new(S)) != nil, cells: map[string]*cell[S]{}, cache: newCache[remembered[S]](cachedBytes), began: time.Now(),
 		metrics: newMetrics(reg, bucket),
 	}
 }

@@ -42,7 +42,8 @@ func add(c tally) (tally, time.Duration) { return tally{c.N + 1}, time.Minute }
 func TestEveryUpdateIsAppliedOnce(t *testing.T) {
 	t.Parallel()
 	s := natstest.Start(t)
-	ledgers := []*Ledger[tally, *tally]{open(t, s), open(t, s), open(t, s)}
+	packed := New[tally](s.Service(), schemas.BucketCounters, nil, WithPacked())
+	ledgers := []*Ledger[tally, *tally]{open(t, s), open(t, s), packed}
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
@@ -67,6 +68,24 @@ func TestEveryUpdateIsAppliedOnce(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestPackedRecordsAreRememberedAsTheyAreStored(t *testing.T) {
+	t.Parallel()
+	s := natstest.Start(t)
+	l := New[tally](s.Service(), schemas.BucketCounters, nil, WithPacked())
+	for n := range 3 {
+		if err := l.Apply(t.Context(), "k", add); err != nil {
+			t.Fatal(err)
+		}
+		m, _ := l.cache.get("k")
+		if want := fmt.Sprintf(`{"n":%d}`, n+1); string(m.stored) != want || m.record != nil {
+			t.Errorf("%q is remembered, want %q; a record: %v", m.stored, want, m.record)
+		}
+	}
+	if reads := testutil.ToFloat64(l.metrics.reads); reads != 0 {
+		t.Errorf("%v reads of what is remembered", reads)
+	}
 }
 
 func TestUpdatesOfOneKeyShareWrites(t *testing.T) {

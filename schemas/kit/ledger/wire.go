@@ -209,13 +209,12 @@ func (l *Ledger[S, P]) decode(m message) revision[S] {
 	if m.seq > 0 {
 		l.metrics.reads.Inc()
 	}
-	rev := revision[S]{seq: m.seq, size: len(m.data)}
-	if len(m.data) == 0 {
-		return rev
-	}
-	if err := P(&rev.record).Parse(m.data); err != nil {
+	if len(m.data) > 0 {
+		rev := revision[S]{stored: m.data, version: version{seq: m.seq, size: len(m.data)}}
+		if err := P(&rev.record).Parse(m.data); err == nil {
+			return rev
+		}
 		l.metrics.unreadable.Inc()
-		rev = revision[S]{seq: m.seq}
 	}
-	return rev
+	return revision[S]{version: version{seq: m.seq}}
 }
