@@ -40,6 +40,7 @@ require (
 	github.com/unloop/unloop/notifier v0.0.0
 	github.com/unloop/unloop/schemas v0.0.0
 	github.com/unloop/unloop/schemas/kit v0.0.0
+	github.com/valyala/fasthttp v1.68.0
 	github.com/yuin/gopher-lua v1.1.1
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp v1.45.0
 	go.opentelemetry.io/proto/otlp v1.11.0
@@ -119,6 +120,7 @@ require (
 	github.com/tidwall/match v1.1.1 // indirect
 	github.com/tidwall/pretty v1.2.1 // indirect
 	github.com/tidwall/sjson v1.2.5 // indirect
+	github.com/valyala/bytebufferpool v1.0.0 // indirect
 	github.com/wneessen/go-mail v0.8.1 // indirect
 	github.com/yalue/onnxruntime_go v1.27.0 // indirect
 	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect

@@ -30,8 +30,8 @@ type bench struct {
 	group
 	// dir is the folder for everything that the run writes.
 	dir string
-	// replays counts the replays of sessions, which differ in their marks.
-	replays atomic.Uint32
+	// marks counts the replays of sessions, which differ in their marks.
+	marks atomic.Uint32
 }
 
 // part is one of the things that can be measured.
@@ -44,15 +44,13 @@ var parts = []part{
 	{"sessions-proxy", "real sessions of agents through the gateway, against a bare proxy", (*bench).sessions},
 	{"sessions-streamed", "the same with streamed answers, whose chunks come at once and 8 ms apart", (*bench).streamed},
 	{"sessions-long", "sessions whose requests have 1 MB and grow by a round each", (*bench).long},
-	{"sessions-apart", "the same, in one process against four, and the processor time of each of the four", (*bench).apart},
-	{"cluster", "the processor time of NATS servers and services as processes, with one replica and with three, at given rates", (*bench).cluster},
+	{"cluster", "the processor time of NATS servers and services as processes, with one replica and with three, one partition and four, at given rates", (*bench).cluster},
 	{"stream", "streamed answers through the gateway, against a bare proxy, and the memory of open streams", (*bench).stream},
 	{"check", "the check path, in one process and in three, against a NATS echo and Redis", (*bench).check},
 	{"detectors", "the check path with one, two and four detectors", (*bench).detectors},
-	{"partitions", "writes to a cluster of three NATS servers, with one, two and four partitions and one and three replicas", (*bench).partitions},
 	{"blocked", "requests of blocked loops, against a bare handler", (*bench).blocked},
 	{"scan", "the processor time of unloop scan over sessions of agents", (*bench).scans},
-	{"beside", "questions of other gateways, against what says yes to everything", (*bench).beside},
+	{"beside", "questions of other gateways, against what answers all of them", (*bench).beside},
 }
 
 // options are the flags.
@@ -114,8 +112,8 @@ func (b *bench) parse(args []string) ([]part, error) {
 	flags.Func("streams", "streams that are open at once (default 1,20,200,1000)", numbers(&b.streams))
 	flags.Func("chunks", "chunks of the streamed answers of sessions (default 20,150,1000)", numbers(&b.chunks))
 	flags.DurationVar(&b.pause, "pause", 20*time.Millisecond, "time between two chunks of a stream; 0 for all at once")
-	flags.StringVar(&b.binary, "unloop", "", "binary of unloop to measure instead of this code, in parts sessions, stream, scan and blocked")
-	flags.StringVar(&b.against, "against", "", "binary of unloop to measure beside it, in parts sessions, stream, scan and blocked")
+	flags.StringVar(&b.binary, "unloop", "", "binary of unloop to measure instead of this code, in parts sessions, stream, scan, blocked and beside")
+	flags.StringVar(&b.against, "against", "", "binary of unloop to measure beside it, in parts sessions, stream, scan, blocked and beside")
 	flags.BoolVar(&b.markdown, "markdown", false, "print tables as Markdown")
 	flags.Usage = func() {
 		fmt.Fprintln(flags.Output(), "bench [flags] [part…]")
@@ -159,7 +157,7 @@ func inRepository(path string) string {
 }
 
 // choose returns the parts with the given names, or whose names begin so: sessions
-// chooses sessions-proxy and sessions-apart.
+// chooses sessions-proxy and sessions-long.
 func choose(names []string) ([]part, error) {
 	if len(names) == 0 {
 		return parts, nil
@@ -197,8 +195,7 @@ func (b *bench) run(ctx context.Context, chosen []part) error {
 }
 
 // print prints a table under a title.
-func (b *bench) print(t *measure.Table, title string, args ...any) {
-	title = fmt.Sprintf(title, args...)
+func (b *bench) print(t *measure.Table, title string) {
 	fmt.Fprintf(b.out, "\n%s\n%s\n", title, strings.Repeat("-", len([]rune(title))))
 	if b.markdown {
 		t.Markdown(b.out)
@@ -207,16 +204,14 @@ func (b *bench) print(t *measure.Table, title string, args ...any) {
 	t.Print(b.out)
 }
 
-// printResults prints the figures of all contenders and, where another binary was
-// measured, its figures beside this one's.
-func (b *bench) printResults(res *measure.Results, base string, figures []measure.Figure, title string, args ...any) {
-	b.print(res.Table(base, figures), title, args...)
-	b.printAgainst(res, figures)
-}
-
-func (b *bench) printAgainst(res *measure.Results, figures []measure.Figure) {
-	if b.against != "" {
-		b.print(res.Against(againstSuffix, figures), "this binary, and in brackets what it has of the other one's")
+// show prints the figures of all contenders, and further rows; where another binary was
+// measured, also its figures beside this one's.
+func (b *bench) show(res *measure.Results, base string, figures []measure.Figure, title string, further ...[]string) {
+	t := res.Table(base, figures)
+	t.Rows = append(t.Rows, further...)
+	b.print(t, title)
+	if against := res.Against(againstSuffix, figures); len(against.Head) > 1 {
+		b.print(against, "this binary, and in brackets what it has of the other one's")
 	}
 	if n := res.Failed(); n > 0 {
 		fmt.Fprintf(b.out, "%d operations failed and do not count.\n", n)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -22,6 +21,8 @@ import (
 )
 
 const (
+	// manyCallers is how many callers share the detectors.
+	manyCallers = 100
 	// keys is the number of fingerprints that a round draws from. Each round has other
 	// ones, so that none reaches its threshold: a block would be answered from memory.
 	keys = 100_000
@@ -29,14 +30,8 @@ const (
 	echoSubject = "bench.echo"
 )
 
-// Names of the contenders.
-const (
-	nameEcho  = "NATS echo"
-	nameCheck = "Unloop check over NATS"
-	nameNear  = "Unloop check, in process"
-	namePlain = "Redis guard, plain"
-	nameLua   = "Redis guard, Lua"
-)
+// nameEcho is the name of a contender.
+const nameEcho = "NATS echo"
 
 // logErrors returns the log of parts of Unloop in this process, which has errors only.
 func logErrors() *slog.Logger {
@@ -49,17 +44,17 @@ type connect func(name string) (*natskit.Conn, error)
 // check measures checks from the gateway's checker over NATS to a detector, its counters
 // and back.
 func (b *bench) check(ctx context.Context) error {
-	redis, err := startRedis(ctx)
-	if err != nil {
+	var guards []measure.Contender
+	if redis, err := b.startRedis(ctx); err != nil {
 		fmt.Fprintf(b.out, "\nRedis is left out: %v\n", err)
 	} else {
-		b.add(redis.stop)
+		guards = append(guards, guard("Redis guard, plain", redis.plain), guard("Redis guard, Lua", redis.lua))
 	}
-	return errors.Join(b.checkTogether(ctx, redis), b.checkApart(ctx, redis))
+	return errors.Join(b.checkTogether(ctx, guards), b.checkApart(ctx, guards))
 }
 
 // checkTogether runs client, server and detector in this process.
-func (b *bench) checkTogether(ctx context.Context, redis *redisServer) (err error) {
+func (b *bench) checkTogether(ctx context.Context, guards []measure.Contender) (err error) {
 	var g group
 	defer func() { err = errors.Join(err, g.end()) }()
 	dir, err := os.MkdirTemp(b.dir, "store-")
@@ -71,12 +66,12 @@ func (b *bench) checkTogether(ctx context.Context, redis *redisServer) (err erro
 	if err != nil {
 		return err
 	}
-	g.add(func() error { server.Stop(); return nil })
+	g.closing(server.Stop)
 	nc, err := server.Connect("detector", log)
 	if err != nil {
 		return err
 	}
-	g.add(func() error { nc.Close(); return nil })
+	g.closing(nc.Close)
 	inProcess := natskit.NewInProcess()
 	det, err := detector.New(service.Deps{Log: log, Metrics: service.NewRegistry(), NATS: nc, InProcess: inProcess})
 	if err != nil {
@@ -85,12 +80,12 @@ func (b *bench) checkTogether(ctx context.Context, redis *redisServer) (err erro
 	if err := g.run(ctx, det); err != nil {
 		return err
 	}
-	return b.compareChecks(ctx, func(name string) (*natskit.Conn, error) { return server.Connect(name, log) }, inProcess, redis,
+	return b.compareChecks(ctx, func(name string) (*natskit.Conn, error) { return server.Connect(name, log) }, inProcess, guards,
 		"one process (in-process connections, file storage)")
 }
 
 // checkApart runs server and detector as processes of their own.
-func (b *bench) checkApart(ctx context.Context, redis *redisServer) error {
+func (b *bench) checkApart(ctx context.Context, guards []measure.Contender) error {
 	in := &instance{}
 	if err := b.startNATS(ctx, &b.group, unloop{}, in, "nats"); err != nil {
 		return err
@@ -98,20 +93,20 @@ func (b *bench) checkApart(ctx context.Context, redis *redisServer) error {
 	if err := b.launch(ctx, &b.group, unloop{}, in, "detector", "--nats", in.nats); err != nil {
 		return err
 	}
-	return b.compareChecks(ctx, func(name string) (*natskit.Conn, error) { return natskit.Connect(in.nats, name, logErrors()) }, nil, redis,
+	return b.compareChecks(ctx, func(name string) (*natskit.Conn, error) { return natskit.Connect(in.nats, name, logErrors()) }, nil, guards,
 		"three processes (client, NATS server and detector, over loopback)")
 }
 
 // compareChecks measures checks over NATS and, if inProcess is not nil, those of a
 // gateway and a detector that share a process.
-func (b *bench) compareChecks(ctx context.Context, to connect, inProcess *natskit.InProcess, redis *redisServer, where string) (err error) {
+func (b *bench) compareChecks(ctx context.Context, to connect, inProcess *natskit.InProcess, guards []measure.Contender, where string) (err error) {
 	var g group
 	defer func() { err = errors.Join(err, g.end()) }()
 	client, err := to("bench")
 	if err != nil {
 		return err
 	}
-	g.add(func() error { client.Close(); return nil })
+	g.closing(client.Close)
 	echo, err := g.echo(client.NATS(), to)
 	if err != nil {
 		return err
@@ -120,22 +115,24 @@ func (b *bench) compareChecks(ctx context.Context, to connect, inProcess *natski
 	if err != nil {
 		return err
 	}
-	contenders := []measure.Contender{echo, checkContender(nameCheck, gw)}
+	contenders := []measure.Contender{echo, checks("Unloop check over NATS", gw)}
 	if inProcess != nil {
 		near, err := g.gateway(ctx, client, inProcess)
 		if err != nil {
 			return err
 		}
-		contenders = append(contenders, checkContender(nameNear, near))
+		contenders = append(contenders, checks("Unloop check, in process", near))
 	}
-	if redis != nil {
-		contenders = append(contenders, redis.contender(namePlain, redis.plain), redis.contender(nameLua, redis.lua))
-	}
+	return b.compareRates(ctx, "check path, "+where, append(contenders, guards...)...)
+}
+
+// compareRates compares contenders with the first one.
+func (b *bench) compareRates(ctx context.Context, title string, contenders ...measure.Contender) error {
 	res, err := measure.Compare(ctx, b.plan, contenders...)
 	if err != nil {
 		return err
 	}
-	b.print(res.Table(nameEcho, []measure.Figure{measure.Rate, measure.P50, measure.P99}), "check path, %s", where)
+	b.show(res, contenders[0].Name, []measure.Figure{measure.Rate, measure.P50, measure.P99}, title)
 	return nil
 }
 
@@ -167,55 +164,50 @@ func (g *group) echo(nc *nats.Conn, to connect) (c measure.Contender, err error)
 	if err != nil {
 		return c, err
 	}
-	g.add(func() error { server.Close(); return nil })
+	g.closing(server.Close)
 	if _, err := server.NATS().Subscribe(echoSubject, func(m *nats.Msg) { _ = m.Respond(m.Data) }); err != nil { // whoever asked sees it missing
 		return c, fmt.Errorf("start echo: %w", err)
 	}
 	if err := server.NATS().FlushTimeout(patience); err != nil {
 		return c, fmt.Errorf("start echo: %w", err)
 	}
-	body, err := proto.Marshal(&checkpb.CheckBatch{BudgetMs: 50, Checks: []*checkpb.Check{promptCheck(0, 0)}})
+	body, err := proto.Marshal(&checkpb.CheckBatch{BudgetMs: 50, Checks: []*checkpb.Check{promptCheck([sha256.Size]byte{}, 0)}})
 	op := func(context.Context) error {
 		_, err := nc.Request(echoSubject, body, patience)
 		return err
 	}
-	return measure.Contender{Name: nameEcho, Caller: func(int, int) (measure.Op, func(), error) { return op, func() {}, nil }}, err
+	return measure.Contender{Name: nameEcho, Caller: func(int, int) (measure.Op, func(), error) { return op, nil, nil }}, err
 }
 
-// checkContender checks through a gateway. Each contender has fingerprints of
-// its own.
-func checkContender(name string, gw *gateway.Gateway) measure.Contender {
+// drawing calls op with fingerprints, in each round other ones, and one of the callers that
+// share the detectors. Each contender has fingerprints of its own.
+func drawing(name string, op func(ctx context.Context, fingerprint [sha256.Size]byte, of int) error) measure.Contender {
 	return measure.Contender{Name: name, Caller: func(round, caller int) (measure.Op, func(), error) {
-		if name == nameNear {
-			round = ^round
-		}
 		draw := rand.New(rand.NewPCG(uint64(round), uint64(caller)))
-		op := func(ctx context.Context) error {
-			_, err := gw.Check(ctx, promptCheck(round, draw.IntN(keys)))
-			return err
-		}
-		return op, func() {}, nil
+		return func(ctx context.Context) error {
+			return op(ctx, sha256.Sum256(fmt.Appendf(nil, "%s %d %d", name, round, draw.IntN(keys))), draw.IntN(manyCallers))
+		}, nil, nil
 	}}
 }
 
-// promptCheck returns the check of a prompt by the default policy.
-func promptCheck(round, i int) *checkpb.Check {
-	fp := fingerprintOf(round, i)
+// checks checks prompts of many callers through a gateway.
+func checks(name string, gw *gateway.Gateway) measure.Contender {
+	return drawing(name, func(ctx context.Context, fingerprint [sha256.Size]byte, of int) error {
+		_, err := gw.Check(ctx, promptCheck(fingerprint, of))
+		return err
+	})
+}
+
+// promptCheck returns the check of a caller's prompt by the default policy.
+func promptCheck(fingerprint [sha256.Size]byte, of int) *checkpb.Check {
 	return &checkpb.Check{
 		RequestId: "MTkzNDU2Nzg5MDEyMzQ1Njc4",
-		Identity:  &checkpb.Identity{Caller: "0123456789abcdef0123456789abcdef", Session: "fedcba9876543210fedcba9876543210"},
+		Identity:  &checkpb.Identity{Caller: fmt.Sprintf("%032x", of), Session: "fedcba9876543210fedcba9876543210"},
 		Model:     "gpt-5", Bundle: "default", InputTokens: 60,
 		Counters: []*checkpb.Counter{{
-			Policy: "default", Detector: "prompt", Fingerprint: fp[:], Window: checkpb.Window_WINDOW_SLIDING,
+			Policy: "default", Detector: "prompt", Fingerprint: fingerprint[:], Window: checkpb.Window_WINDOW_SLIDING,
 			WindowSeconds: 60, Threshold: 5, CooldownSeconds: 30,
 			Steps: []*checkpb.Step{{At: 6, Action: checkpb.Action_ACTION_REJECT}},
 		}},
 	}
-}
-
-func fingerprintOf(round, i int) [sha256.Size]byte {
-	var name [16]byte
-	binary.BigEndian.PutUint64(name[:8], uint64(round))
-	binary.BigEndian.PutUint64(name[8:], uint64(i))
-	return sha256.Sum256(name[:])
 }

@@ -16,48 +16,40 @@ import (
 	"github.com/unloop/unloop/deploy/bench/traffic"
 	"github.com/unloop/unloop/deploy/unloop/natsconfig"
 	"github.com/unloop/unloop/schemas/kit/freeport"
-	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natsperm"
-	"github.com/unloop/unloop/schemas/kit/operator"
 	"github.com/unloop/unloop/schemas/kit/pause"
-	"github.com/unloop/unloop/schemas/kit/seal"
 )
 
 // clusterLevel is how many requests are in flight at the most while processor times are measured.
 const clusterLevel = 64
 
-// Names of the contenders.
-const (
-	nameSingle = "one server, one replica"
-	nameTriple = "three servers, three replicas, TLS"
-)
+// nameSingle is the name of the contender that others are compared with.
+const nameSingle = "one server, one replica"
 
 // cluster measures the processor time of NATS servers, a detector, an embedding worker and a
 // gateway, each a process, at given rates of requests.
 func (b *bench) cluster(ctx context.Context) error {
-	s := &stage{bench: b}
-	var err error
-	if s.sessions, err = b.replayed(); err != nil {
+	sessions, err := b.replayed()
+	if err != nil {
 		return err
 	}
 	upstream, err := startRole(ctx, &b.group, originRole)
 	if err != nil {
 		return err
 	}
-	s.upstream = upstream.url
 	var contenders []measure.Contender
 	for _, c := range []struct {
-		name  string
-		nodes int
-	}{{nameSingle, 1}, {nameTriple, 3}} {
-		in, err := b.startServers(ctx, c.nodes, s.upstream)
+		name              string
+		nodes, partitions int
+	}{{nameSingle, 1, 1}, {"three servers, three replicas, TLS", 3, 1}, {"the same, four partitions", 3, 4}} {
+		in, err := b.startServers(ctx, c.name, c.nodes, c.partitions, upstream)
 		if err != nil {
 			return err
 		}
-		contenders = append(contenders, s.contender(c.name, in))
+		contenders = append(contenders, b.replays(sessions, in, chatPath))
 	}
 	for _, rate := range append(b.rates, 0) {
-		if err := s.paced(ctx, rate, contenders); err != nil {
+		if err := b.paced(ctx, rate, contenders, traffic.Shape(sessions)); err != nil {
 			return err
 		}
 	}
@@ -65,7 +57,7 @@ func (b *bench) cluster(ctx context.Context) error {
 }
 
 // paced measures the contenders at a rate of requests; 0 is as many as they take.
-func (s *stage) paced(ctx context.Context, rate int, contenders []measure.Contender) error {
+func (b *bench) paced(ctx context.Context, rate int, contenders []measure.Contender, shape string) error {
 	title := "as fast as requests are answered"
 	if rate > 0 {
 		title = fmt.Sprintf("at %d requests/s", rate)
@@ -74,15 +66,15 @@ func (s *stage) paced(ctx context.Context, rate int, contenders []measure.Conten
 	for _, c := range contenders {
 		paced = append(paced, pace(c, rate))
 	}
-	res, err := measure.Compare(ctx, measure.Plan{Rounds: s.plan.Rounds, Calls: s.calls, Levels: []int{clusterLevel}}, paced...)
+	res, err := measure.Compare(ctx, measure.Plan{Rounds: b.plan.Rounds, Calls: b.calls, Levels: []int{clusterLevel}}, paced...)
 	if err != nil {
 		return err
 	}
-	figures := []measure.Figure{measure.Rate, measure.Share("unjudged %", figureUnjudged)}
-	for _, p := range []string{natsRole, "detector", "embedworker", "gateway"} {
-		figures = append(figures, measure.Read("processor ms per request of "+strings.TrimPrefix(p, "role-"), "%.3f", figureProcessor+p, 1, nil))
+	figures := []measure.Figure{measure.Rate, unjudgedFigure}
+	for _, p := range []string{"nats", "nats-1", "nats-2", "nats-3", natsperm.Detector, natsperm.Embedworker, natsperm.Gateway} {
+		figures = append(figures, measure.Figure{Name: "processor ms per request of " + p, Format: "%.3f", Of: figureProcessor + p})
 	}
-	s.printResults(res, nameSingle, figures, "processor time of processes, %s: %s", title, traffic.ShapeOf(s.sessions))
+	b.show(res, nameSingle, figures, fmt.Sprintf("processor time of processes, %s: %s", title, shape))
 	return nil
 }
 
@@ -113,8 +105,8 @@ func pace(c measure.Contender, rate int) measure.Contender {
 }
 
 // startServers starts NATS servers with users, and Unloop's services beside them.
-func (b *bench) startServers(ctx context.Context, nodes int, upstream string) (*instance, error) {
-	in, flags, err := b.gateway(unloop{}, upstream)
+func (b *bench) startServers(ctx context.Context, name string, nodes, partitions int, upstream *instance) (*instance, error) {
+	in, flags, err := b.gateway(unloop{name: name}, upstream)
 	if err != nil {
 		return nil, err
 	}
@@ -126,36 +118,58 @@ func (b *bench) startServers(ctx context.Context, nodes int, upstream string) (*
 	if err != nil {
 		return nil, err
 	}
+	cfg.Partitions = partitions
 	if _, err := cfg.Write(dir, natsconfig.Options{}); err != nil {
 		return nil, err
 	}
-	for _, n := range cfg.Nodes { // a server of a cluster is healthy once it has another one
-		pid, err := b.spawn(ctx, program{args: []string{natsRole, filepath.Join(dir, natsconfig.ServerFile(n))}})
+	for _, n := range cfg.Nodes {
+		pid, err := b.start(ctx, program{args: []string{natsRole, filepath.Join(dir, natsconfig.ServerFile(n))}})
 		if err != nil {
 			return nil, err
 		}
-		in.processes = append(in.processes, process{natsRole, pid, ""})
+		in.processes = append(in.processes, process{n.Name, pid, ""})
 	}
-	for _, n := range cfg.Nodes {
-		if err := await(ctx, n.Name, func(ctx context.Context) error {
-			return answers(ctx, fmt.Sprintf("http://127.0.0.1:%d/healthz", n.MonitorPort))
-		}); err != nil {
-			return nil, err
-		}
-	}
-	if err := prepare(ctx, cfg, dir); err != nil {
+	if err := prepare(ctx, dir); err != nil {
 		return nil, err
 	}
 	for _, args := range [][]string{{natsperm.Embedworker, "--embedder", "lexical"}, {natsperm.Detector}, append([]string{natsperm.Gateway}, flags...)} {
-		env, err := os.ReadFile(filepath.Join(dir, natsconfig.EnvFile(args[0])))
+		u, err := as(dir, args[0])
 		if err != nil {
-			return nil, fmt.Errorf("read the variables of %s: %w", args[0], err)
+			return nil, err
 		}
-		if err := b.launch(ctx, &b.group, unloop{env: strings.Fields(string(env))}, in, args...); err != nil {
+		if err := b.launch(ctx, &b.group, u, in, args...); err != nil {
 			return nil, err
 		}
 	}
 	return in, nil
+}
+
+// prepare creates the streams as the operator, as soon as the servers are up.
+func prepare(ctx context.Context, dir string) error {
+	u, err := as(dir, natsperm.Operator)
+	if err != nil {
+		return err
+	}
+	return await(ctx, "the streams", func(ctx context.Context) error {
+		cmd, err := u.command("nats", "init").command(ctx)
+		if err != nil {
+			return err
+		}
+		cmd.Stderr = nil // it says so while there is no server
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("unloop nats init: %w: %s", err, out)
+		}
+		return nil
+	})
+}
+
+// as returns Unloop with the environment of a user.
+func as(dir, user string) (unloop, error) {
+	env, err := os.ReadFile(filepath.Join(dir, natsconfig.EnvFile(user)))
+	if err != nil {
+		return unloop{}, fmt.Errorf("read the variables of %s: %w", user, err)
+	}
+	return unloop{env: strings.Fields(string(env))}, nil
 }
 
 // serversIn returns the configuration of servers on this machine; several have certificates and
@@ -181,34 +195,6 @@ func serversIn(dir string, nodes int) (natsconfig.Config, error) {
 		cfg.Nodes = append(cfg.Nodes, n)
 	}
 	return cfg, nil
-}
-
-// prepare creates the streams as the operator.
-func prepare(ctx context.Context, cfg natsconfig.Config, dir string) error {
-	as := natskit.Settings{NKey: filepath.Join(dir, natsconfig.SeedFile(natsperm.Operator)), InboxPrefix: natsperm.InboxPrefix(natsperm.Operator)}
-	if cfg.TLS.On {
-		as.TLSCA = filepath.Join(dir, "ca.pem")
-	}
-	by, err := seal.ReadSigner(filepath.Join(dir, natsconfig.SealSeedFile))
-	if err != nil {
-		return err
-	}
-	nc, err := as.Dial(cfg.URL(), "bench", nil)
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	js, err := as.JetStream(nc)
-	if err != nil {
-		return err
-	}
-	return await(ctx, "the streams", func(ctx context.Context) error {
-		_, err := natskit.Prepare(ctx, js, natskit.Layout{Replicas: cfg.Replicas}.Everything())
-		if err == nil {
-			_, err = operator.EnsureCallerHashKey(ctx, js, by)
-		}
-		return err
-	})
 }
 
 // natsServer is a NATS server by the file of its configuration, until the context ends.

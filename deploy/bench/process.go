@@ -26,6 +26,9 @@ type group struct{ ends []func() error }
 
 func (g *group) add(end func() error) { g.ends = append(g.ends, end) }
 
+// closing adds a function that can't fail.
+func (g *group) closing(end func()) { g.add(func() error { end(); return nil }) }
+
 // end calls the functions in reverse order.
 func (g *group) end() error {
 	var errs []error
@@ -43,29 +46,30 @@ type program struct {
 	args, env []string
 }
 
-// start runs a program and waits until it answers at a URL.
-func (g *group) start(ctx context.Context, p program, ready string) (pid int, err error) {
-	if pid, err = g.spawn(ctx, p); err != nil {
-		return 0, err
+func (p program) command(ctx context.Context) (*exec.Cmd, error) {
+	if p.file == "" {
+		own, err := os.Executable()
+		if err != nil {
+			return nil, fmt.Errorf("find own executable: %w", err)
+		}
+		p.file = own
 	}
-	return pid, await(ctx, strings.Join(p.args, " "), func(ctx context.Context) error { return answers(ctx, ready) })
+	cmd := exec.CommandContext(ctx, p.file, p.args...)
+	cmd.Env, cmd.Stderr = append(os.Environ(), p.env...), os.Stderr
+	return cmd, nil
 }
 
-// spawn runs a program.
-func (g *group) spawn(ctx context.Context, p program) (pid int, err error) {
-	file := p.file
-	if file == "" {
-		if file, err = os.Executable(); err != nil {
-			return 0, fmt.Errorf("find own executable: %w", err)
-		}
-	}
+// start runs a program until the group ends.
+func (g *group) start(ctx context.Context, p program) (pid int, err error) {
 	running, stop := context.WithCancel(ctx)
-	cmd := exec.CommandContext(running, file, p.args...)
-	cmd.Env, cmd.Stderr = append(os.Environ(), p.env...), os.Stderr
-	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) }, 30*time.Second
-	if err := cmd.Start(); err != nil {
+	cmd, err := p.command(running)
+	if err == nil {
+		cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) }, 30*time.Second
+		err = cmd.Start()
+	}
+	if err != nil {
 		stop()
-		return 0, fmt.Errorf("start %s: %w", file, err)
+		return 0, fmt.Errorf("start %q: %w", p.args, err)
 	}
 	g.add(func() error {
 		stop()
@@ -107,20 +111,33 @@ func answers(ctx context.Context, url string) error {
 
 // instance is what is measured: Unloop in one process or several, or a bare proxy.
 type instance struct {
-	url       string
+	name, url string
 	processes []process
 	// nats is the address of its NATS server, with the token; "" if it has none.
 	nats string
 }
 
+// process is a part of an instance; several of one kind have names such as nats-1.
 type process struct {
 	name    string
 	pid     int
 	metrics string // their address; "" for none
 }
 
-// unloop is an executable of Unloop and the flags for its gateway.
+// startProcess starts a program as a part of an instance, and waits until it answers at a URL.
+func (g *group) startProcess(ctx context.Context, in *instance, name string, p program, ready, metrics string) error {
+	pid, err := g.start(ctx, p)
+	if err != nil {
+		return err
+	}
+	in.processes = append(in.processes, process{name, pid, metrics})
+	return await(ctx, name, func(ctx context.Context) error { return answers(ctx, ready) })
+}
+
+// unloop is an executable of Unloop and how its gateway runs.
 type unloop struct {
+	// name is that of the contender.
+	name string
 	// binary is its file; "" is the code that this benchmark was built with.
 	binary string
 	// policies is a bundle in YAML; "" is the default policy.
@@ -131,20 +148,24 @@ type unloop struct {
 // patient are flags with which a pause of the machine does not count as a failure.
 var patient = []string{"--check-timeout", patience.String()}
 
-// launch starts a command of unloop.
+// command returns a command of unloop.
+func (u unloop) command(args ...string) program {
+	if u.binary == "" {
+		args = append([]string{unloopRole}, args...)
+	}
+	return program{u.binary, args, u.env}
+}
+
+// launch starts a service of unloop.
 func (b *bench) launch(ctx context.Context, g *group, u unloop, in *instance, args ...string) error {
 	admin, err := freeport.Addr()
 	if err != nil {
 		return err
 	}
+	p := u.command(append(slices.Clone(args), "--admin", admin, "--log-level", "error")...)
 	// Loops are refused with 429 however often they come.
-	p := program{u.binary, append(slices.Clone(args), "--admin", admin, "--log-level", "error"), append(u.env, "XDG_RUNTIME_DIR="+b.dir, "UNLOOP_REJECT=429")}
-	if p.file == "" {
-		p.args = append([]string{unloopRole}, p.args...)
-	}
-	pid, err := g.start(ctx, p, "http://"+admin+"/readyz")
-	in.processes = append(in.processes, process{args[0], pid, "http://" + admin + "/metrics"})
-	return err
+	p.env = append(slices.Clone(p.env), "XDG_RUNTIME_DIR="+b.dir, "UNLOOP_REJECT=429")
+	return g.startProcess(ctx, in, args[0], p, "http://"+admin+"/readyz", "http://"+admin+"/metrics")
 }
 
 // startNATS starts what has the NATS server of an instance.
@@ -168,40 +189,13 @@ func (b *bench) startNATS(ctx context.Context, g *group, u unloop, in *instance,
 	return nil
 }
 
-// startUp starts Unloop in one process, with its store in files.
-func (b *bench) startUp(ctx context.Context, g *group, u unloop, upstream string) (*instance, error) {
-	in, flags, err := b.gateway(u, upstream)
-	if err != nil {
-		return nil, err
-	}
-	return in, b.startNATS(ctx, g, u, in, "up", append(flags, "--embedder", "lexical")...)
-}
-
-// startApart starts Unloop as a NATS server, a detector, an embedding worker and a
-// gateway, each a process of its own.
-func (b *bench) startApart(ctx context.Context, g *group, u unloop, upstream string) (*instance, error) {
-	in, flags, err := b.gateway(u, upstream)
-	if err != nil {
-		return nil, err
-	}
-	if err := b.startNATS(ctx, g, u, in, "nats"); err != nil {
-		return nil, err
-	}
-	for _, args := range [][]string{{"embedworker", "--embedder", "lexical"}, {"detector"}, append([]string{"gateway"}, flags...)} {
-		if err := b.launch(ctx, g, u, in, append(args, "--nats", in.nats)...); err != nil {
-			return nil, err
-		}
-	}
-	return in, nil
-}
-
 // gateway returns an instance and the flags for its gateway.
-func (b *bench) gateway(u unloop, upstream string) (*instance, []string, error) {
+func (b *bench) gateway(u unloop, upstream *instance) (*instance, []string, error) {
 	addr, err := freeport.Addr()
 	if err != nil {
 		return nil, nil, err
 	}
-	flags := append([]string{"--listen", addr, "--upstream", "openai=" + upstream}, u.flags...)
+	flags := append([]string{"--listen", addr, "--upstream", "openai=" + upstream.url}, u.flags...)
 	if u.policies != "" {
 		file := filepath.Join(b.dir, "policies.yaml")
 		if err := os.WriteFile(file, []byte(u.policies), 0o600); err != nil {
@@ -209,11 +203,39 @@ func (b *bench) gateway(u unloop, upstream string) (*instance, []string, error) 
 		}
 		flags = append(flags, "--policies", file)
 	}
-	return &instance{url: "http://" + addr}, flags, nil
+	return &instance{name: u.name, url: "http://" + addr}, flags, nil
+}
+
+// lineUp starts an upstream and, in front of it, a bare proxy and each kind of Unloop of each
+// binary, in one process with its store in files.
+func (b *bench) lineUp(ctx context.Context, g *group, kinds ...unloop) (upstream *instance, all []*instance, err error) {
+	if upstream, err = startRole(ctx, g, originRole); err != nil {
+		return nil, nil, err
+	}
+	proxy, err := startRole(ctx, g, proxyRole, upstream.url)
+	if err != nil {
+		return nil, nil, err
+	}
+	proxy.name = nameProxy
+	all = []*instance{proxy}
+	for _, rival := range b.rivals() {
+		for _, u := range kinds {
+			u.name, u.binary = u.name+rival.suffix, rival.binary
+			in, flags, err := b.gateway(u, upstream)
+			if err != nil {
+				return nil, nil, err
+			}
+			if err := b.startNATS(ctx, g, u, in, "up", append(flags, "--embedder", "lexical")...); err != nil {
+				return nil, nil, err
+			}
+			all = append(all, in)
+		}
+	}
+	return upstream, all, nil
 }
 
 // Names of the figures that an instance reads; that of a process's processor time ends
-// with the process's name.
+// with the process's name or its kind.
 const (
 	figureProcessor   = "processor"   // ms
 	figureAllocations = "allocations" // objects
@@ -228,8 +250,13 @@ func (in *instance) read(ctx context.Context) (measure.Reading, error) {
 		if err != nil {
 			return nil, err
 		}
-		out[figureProcessor] += took.Seconds() * 1000
-		out[figureProcessor+p.name] += took.Seconds() * 1000
+		kind, number, _ := strings.Cut(p.name, "-")
+		for _, of := range []string{"", kind} {
+			out[figureProcessor+of] += took.Seconds() * 1000
+		}
+		if number != "" {
+			out[figureProcessor+p.name] = took.Seconds() * 1000
+		}
 		if p.metrics == "" {
 			continue
 		}

@@ -2,10 +2,9 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"os/exec"
 	"strings"
 	"time"
@@ -31,13 +30,10 @@ if n == 1 then redis.call('EXPIRE', KEYS[1], ARGV[1]) end
 if n > tonumber(ARGV[2]) then redis.call('SET', KEYS[2], 1, 'EX', ARGV[3]) end
 return n`)
 
-// redisServer is a Redis server that stores nothing on disk.
-type redisServer struct {
-	cmd    *exec.Cmd
-	client *redis.Client
-}
+// redisServer is a client of a Redis server that stores nothing on disk.
+type redisServer struct{ client *redis.Client }
 
-func startRedis(ctx context.Context) (*redisServer, error) {
+func (b *bench) startRedis(ctx context.Context) (*redisServer, error) {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
 		return nil, errors.New("redis-server is not installed")
@@ -47,39 +43,20 @@ func startRedis(ctx context.Context) (*redisServer, error) {
 		return nil, err
 	}
 	_, port, _ := strings.Cut(addr, ":")
-	cmd := exec.CommandContext(ctx, path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", path, err)
+	if _, err := b.start(ctx, program{file: path, args: []string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--loglevel", "warning"}}); err != nil {
+		return nil, err
 	}
-	r := &redisServer{cmd: cmd, client: redis.NewClient(&redis.Options{
-		Addr: addr, PoolSize: 64, MaxRetries: -1,
-	})}
-	err = await(ctx, "redis-server", func(ctx context.Context) error { return guardScript.Load(ctx, r.client).Err() })
-	if err != nil {
-		err = errors.Join(err, r.stop())
-	}
-	return r, err
-}
-
-func (r *redisServer) stop() error {
-	err := errors.Join(r.client.Close(), r.cmd.Process.Kill())
-	_ = r.cmd.Wait() // that it was killed is no news
-	return err
+	r := &redisServer{redis.NewClient(&redis.Options{Addr: addr, PoolSize: 64, MaxRetries: -1})}
+	b.add(r.client.Close)
+	return r, await(ctx, "redis-server", func(ctx context.Context) error { return guardScript.Load(ctx, r.client).Err() })
 }
 
 // guard counts a hit of a fingerprint under its two keys.
-type guard func(ctx context.Context, counter, cooldown string) error
-
-func (r *redisServer) contender(name string, count guard) measure.Contender {
-	return measure.Contender{Name: name, Caller: func(round, caller int) (measure.Op, func(), error) {
-		draw := rand.New(rand.NewPCG(uint64(round), uint64(caller)))
-		op := func(ctx context.Context) error {
-			fp := fingerprintOf(round, draw.IntN(keys))
-			key := name + hex.EncodeToString(fp[:])
-			return count(ctx, key, key+":cooldown")
-		}
-		return op, func() {}, nil
-	}}
+func guard(name string, count func(ctx context.Context, counter, cooldown string) error) measure.Contender {
+	return drawing(name, func(ctx context.Context, key [sha256.Size]byte, _ int) error {
+		counter := hex.EncodeToString(key[:])
+		return count(ctx, counter, counter+":cooldown")
+	})
 }
 
 // plain is the guard with one command after the other, as it is usually written.

@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
+	"github.com/unloop/unloop/deploy/bench/measure"
 	"github.com/unloop/unloop/deploy/bench/traffic"
 )
 
@@ -22,9 +20,7 @@ const scannedBytes = 24 << 20
 // scans measures the processor time of `unloop scan` over sessions of Claude Code: short ones,
 // usual ones, and one that is as long as all of these.
 func (b *bench) scans(ctx context.Context) error {
-	fmt.Fprintf(b.out, "\nunloop scan, sessions of Claude Code; each eighth ends in a loop\n\n")
-	table := tabwriter.NewWriter(b.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "binary\tsessions\tKB each\tMB/s a core\tsessions/s a core\t")
+	table := &measure.Table{Head: []string{"binary", "sessions", "KB each", "MB/s a core", "sessions/s a core"}}
 	for _, kb := range []int{25, 150, scannedBytes >> 10} {
 		folder := filepath.Join(b.dir, fmt.Sprint("sessions-", kb))
 		sessions, size, err := writeSessions(folder, kb<<10)
@@ -40,26 +36,20 @@ func (b *bench) scans(ctx context.Context) error {
 				}
 				all = append(all, took)
 			}
-			slices.Sort(all)
-			took, n := all[len(all)/2].Seconds(), float64(sessions)
-			fmt.Fprintf(table, "unloop%s\t%d\t%.0f\t%.1f\t%.1f\t\n", r.suffix, sessions, size/n/1e3, size/1e6/took, n/took)
+			took, n := measure.Percentile(all, 50)/1000, float64(sessions)
+			table.Add("unloop"+r.suffix, fmt.Sprint(sessions), fmt.Sprintf("%.0f", size/n/1e3), fmt.Sprintf("%.1f", size/1e6/took), fmt.Sprintf("%.1f", n/took))
 		}
 	}
-	return table.Flush()
+	b.print(table, "unloop scan, sessions of Claude Code; each eighth ends in a loop")
+	return nil
 }
 
 // scan scans a folder and returns the processor time that this took.
 func scan(ctx context.Context, binary, folder string) (time.Duration, error) {
-	args := []string{"scan", "--json", folder}
-	if binary == "" {
-		own, err := os.Executable()
-		if err != nil {
-			return 0, fmt.Errorf("find own executable: %w", err)
-		}
-		binary, args = own, append([]string{unloopRole}, args...)
+	cmd, err := unloop{binary: binary}.command("scan", "--json", folder).command(ctx)
+	if err != nil {
+		return 0, err
 	}
-	cmd := exec.CommandContext(ctx, binary, args...)
-	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {
 		return 0, fmt.Errorf("scan: %w", err)
 	}

@@ -20,30 +20,27 @@ import (
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
-// Roles of this executable: the command line of unloop, the upstream, the bare proxy, a NATS
-// server, and what lets all that Envoy shows pass.
+// Roles of this executable: the command line of unloop, the upstream, the bare proxy, and a
+// NATS server.
 const (
 	unloopRole = "role-unloop"
 	originRole = "role-origin"
 	proxyRole  = "role-proxy"
 	natsRole   = "role-nats"
-	yesRole    = "role-yes"
 )
 
 // roles serve until the context ends, most at the first argument.
-var roles = map[string]func(ctx context.Context, args []string) error{originRole: origin, proxyRole: proxy, natsRole: natsServer, yesRole: yes}
+var roles = map[string]func(ctx context.Context, args []string) error{originRole: origin, proxyRole: proxy, natsRole: natsServer}
 
-// startRole starts this executable in a role and returns its address.
-func startRole(ctx context.Context, g *group, args ...string) (*instance, error) {
+// startRole starts this executable in a role that serves.
+func startRole(ctx context.Context, g *group, role string, args ...string) (*instance, error) {
 	addr, err := freeport.Addr()
 	if err != nil {
 		return nil, err
 	}
 	in := &instance{url: "http://" + addr}
 	metrics := in.url + metricsPath
-	pid, err := g.start(ctx, program{args: append([]string{args[0], addr}, args[1:]...)}, metrics)
-	in.processes = []process{{args[0], pid, metrics}}
-	return in, err
+	return in, g.startProcess(ctx, in, role, program{args: append([]string{role, addr}, args...)}, metrics, metrics)
 }
 
 // metricsPath is where a role serves its own metrics.

@@ -24,7 +24,7 @@ type Op func(ctx context.Context) error
 type Contender struct {
 	Name string
 	// Caller returns the operation of one caller of a round, which calls it again and
-	// again, and a function that frees what it uses.
+	// again, and a function that frees what it uses, nil for none.
 	Caller func(round, caller int) (op Op, end func(), err error)
 	// Meter reads figures that grow while the contender works, such as its processor
 	// time. What a sample adds to them is divided by its calls. It may be nil.
@@ -33,8 +33,18 @@ type Contender struct {
 	Take func() Reading
 }
 
-// Reading has figures by name.
+// Reading has figures by name: those of Meter and Take, and in a sample these.
 type Reading map[string]float64
+
+// The figures of each sample: operations a second, latencies in ms, and the operations that
+// succeeded and failed. Only the first kind counts in the others.
+const (
+	perSecond = "per second"
+	p50       = "p50"
+	p99       = "p99"
+	calls     = "calls"
+	failed    = "failed"
+)
 
 // Plan says how much is measured.
 type Plan struct {
@@ -49,23 +59,11 @@ type Plan struct {
 	Levels []int
 }
 
-// Sample is the result of one contender at one level in one round.
-type Sample struct {
-	// PerSecond is the rate of operations that succeeded.
-	PerSecond float64
-	// P50 and P99 are their latencies.
-	P50, P99 time.Duration
-	// Calls is the number of operations that succeeded, Failed that of the others.
-	Calls, Failed int
-	// Figures are the meter's, for each call, and those of Take.
-	Figures Reading
-}
-
 // Results are all samples, by contender and level, in the order of the rounds.
 type Results struct {
 	plan    Plan
 	names   []string
-	samples map[cell][]Sample
+	samples map[cell][]Reading
 }
 
 type cell struct {
@@ -73,24 +71,19 @@ type cell struct {
 	level int
 }
 
-// Compare measures the contenders.
+// Compare measures the contenders. Each round begins with another one.
 func Compare(ctx context.Context, plan Plan, contenders ...Contender) (*Results, error) {
-	res := &Results{plan: plan, samples: map[cell][]Sample{}}
+	res := &Results{plan: plan, samples: map[cell][]Reading{}}
 	for _, c := range contenders {
 		res.names = append(res.names, c.Name)
 	}
 	for round := range plan.Rounds + 1 {
-		if err := res.round(ctx, round, rotate(contenders, round)); err != nil {
+		first := round % max(len(contenders), 1)
+		if err := res.round(ctx, round, slices.Concat(contenders[first:], contenders[:first])); err != nil {
 			return nil, err
 		}
 	}
 	return res, nil
-}
-
-// rotate returns the contenders in the order of a round; each begins with another one.
-func rotate(all []Contender, by int) []Contender {
-	by %= max(len(all), 1)
-	return append(slices.Clone(all[by:]), all[:by]...)
 }
 
 func (r *Results) round(ctx context.Context, round int, contenders []Contender) error {
@@ -116,22 +109,20 @@ type tally struct {
 	err       error
 }
 
-// drive calls a contender with level callers for a while.
-func (p Plan) drive(ctx context.Context, c Contender, round, level int) (Sample, error) {
+// drive calls a contender with level callers for a while, and returns the sample.
+func (p Plan) drive(ctx context.Context, c Contender, round, level int) (Reading, error) {
 	ops, end, err := c.callers(round, level)
 	defer end()
 	if err != nil {
-		return Sample{}, err
+		return nil, err
 	}
 	before, err := c.read(ctx)
 	if err != nil {
-		return Sample{}, err
+		return nil, err
 	}
 	tallies := make([]tally, level)
 	started := time.Now()
 	more := p.more(started, level)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	var callers sync.WaitGroup
 	for i, op := range ops {
 		callers.Go(func() { tallies[i] = repeat(ctx, op, more) })
@@ -140,14 +131,16 @@ func (p Plan) drive(ctx context.Context, c Contender, round, level int) (Sample,
 	took := time.Since(started)
 	after, err := c.read(ctx)
 	if err != nil {
-		return Sample{}, err
+		return nil, err
 	}
-	s, err := summarize(tallies, took)
-	s.Figures = after.per(before, s.Calls+s.Failed)
+	sample, err := summarize(tallies, took)
+	for name, value := range after {
+		sample[name] = (value - before[name]) / (sample[calls] + sample[failed])
+	}
 	if c.Take != nil {
-		maps.Copy(s.Figures, c.Take())
+		maps.Copy(sample, c.Take())
 	}
-	return s, err
+	return sample, err
 }
 
 // more returns a function that reports whether a caller calls once more, at a time. The
@@ -168,15 +161,6 @@ func (c Contender) read(ctx context.Context) (Reading, error) {
 	return c.Meter(ctx)
 }
 
-// per returns the increase since another reading, divided by a number of calls.
-func (r Reading) per(before Reading, calls int) Reading {
-	out := Reading{}
-	for name, value := range r {
-		out[name] = (value - before[name]) / float64(max(calls, 1))
-	}
-	return out
-}
-
 // callers returns the operations of n callers, and a function that frees what they use.
 func (c Contender) callers(round, n int) ([]Op, func(), error) {
 	var ops []Op
@@ -191,7 +175,10 @@ func (c Contender) callers(round, n int) ([]Op, func(), error) {
 		if err != nil {
 			return nil, endAll, err
 		}
-		ops, ends = append(ops, op), append(ends, end)
+		ops = append(ops, op)
+		if end != nil {
+			ends = append(ends, end)
+		}
 	}
 	return ops, endAll, nil
 }
@@ -212,77 +199,83 @@ func repeat(ctx context.Context, op Op, more func(now time.Time) bool) (t tally)
 	return t
 }
 
-// summarize returns an error if more operations failed than succeeded.
-func summarize(tallies []tally, took time.Duration) (Sample, error) {
+// summarize returns the figures of a sample, and an error if more operations failed than
+// succeeded.
+func summarize(tallies []tally, took time.Duration) (Reading, error) {
 	var all []time.Duration
-	var s Sample
+	var fails int
 	var first error
 	for _, t := range tallies {
-		all = append(all, t.latencies...)
-		s.Failed += t.failed
-		first = cmp.Or(first, t.err)
+		all, fails, first = append(all, t.latencies...), fails+t.failed, cmp.Or(first, t.err)
 	}
-	if s.Failed > len(all) {
-		return s, fmt.Errorf("%d of %d operations did not succeed, such as: %w", s.Failed, s.Failed+len(all), first)
+	sample := Reading{calls: float64(len(all)), failed: float64(fails), perSecond: float64(len(all)) / took.Seconds(), p50: Percentile(all, 50), p99: Percentile(all, 99)}
+	if fails > len(all) {
+		return sample, fmt.Errorf("%d of %d operations did not succeed, such as: %w", fails, fails+len(all), first)
+	}
+	return sample, nil
+}
+
+// Percentile sorts times, and returns a percentile of them in ms.
+func Percentile(all []time.Duration, percent int) float64 {
+	if len(all) == 0 {
+		return 0
 	}
 	slices.Sort(all)
-	s.Calls = len(all)
-	s.PerSecond = float64(len(all)) / took.Seconds()
-	s.P50, s.P99 = all[len(all)/2], all[len(all)*99/100]
-	return s, nil
+	return all[len(all)*percent/100].Seconds() * 1000
 }
 
-// Median returns the sample with the median rate, and the medians of its latencies.
-func (r *Results) Median(name string, level int) Sample {
-	samples := slices.Clone(r.samples[cell{name, level}])
-	if len(samples) == 0 {
-		return Sample{}
-	}
-	slices.SortFunc(samples, func(a, b Sample) int { return int(a.PerSecond - b.PerSecond) })
-	middle := samples[len(samples)/2]
-	middle.P50 = median(samples, func(s Sample) time.Duration { return s.P50 })
-	middle.P99 = median(samples, func(s Sample) time.Duration { return s.P99 })
-	middle.Figures = Reading{}
-	for figure := range samples[0].Figures {
-		middle.Figures[figure] = median(samples, func(s Sample) float64 { return s.Figures[figure] })
-	}
-	return middle
-}
-
-// mean returns the mean over all samples of one of the meter's figures, by call.
-func (r *Results) mean(name string, level int, figure string) float64 {
-	sum, calls := 0.0, 0
+// values returns a figure of a contender in each round.
+func (r *Results) values(name string, level int, figure string) (out []float64) {
 	for _, s := range r.samples[cell{name, level}] {
-		sum += s.Figures[figure] * float64(s.Calls+s.Failed)
-		calls += s.Calls + s.Failed
-	}
-	return sum / float64(max(calls, 1))
-}
-
-// Ratio returns the median over the rounds of a figure of two contenders' samples of the
-// same round.
-func (r *Results) Ratio(a, b string, level int, figure func(a, b Sample) float64) float64 {
-	var all []pair
-	other := r.samples[cell{b, level}]
-	for i, s := range r.samples[cell{a, level}] {
-		if i < len(other) {
-			all = append(all, pair{s, other[i]})
+		if value, ok := s[figure]; ok {
+			out = append(out, value)
 		}
 	}
-	return median(all, func(p pair) float64 { return figure(p.a, p.b) })
+	return out
 }
 
-// pair are two contenders' samples of one round.
-type pair struct{ a, b Sample }
+// median returns the median over the rounds of a figure.
+func (r *Results) median(name string, level int, figure string) float64 {
+	return median(r.values(name, level, figure))
+}
 
-func median[S any, T ~int64 | ~float64](from []S, figure func(S) T) T {
-	all := make([]T, len(from))
-	for i, s := range from {
-		all[i] = figure(s)
+// mean returns the mean over all calls of one of the meter's figures.
+func (r *Results) mean(name string, level int, figure string) float64 {
+	sum, n := 0.0, 0.0
+	for _, s := range r.samples[cell{name, level}] {
+		sum += s[figure] * (s[calls] + s[failed])
+		n += s[calls] + s[failed]
 	}
+	return sum / max(n, 1)
+}
+
+// compare returns the median over the rounds of what two contenders' figures of one round
+// are to each other.
+func (r *Results) compare(a, b string, level int, figure string, with func(a, b float64) float64) float64 {
+	var all []float64
+	other := r.values(b, level, figure)
+	for i, value := range r.values(a, level, figure) {
+		if i < len(other) {
+			all = append(all, with(value, other[i]))
+		}
+	}
+	return median(all)
+}
+
+func median(all []float64) float64 {
 	if len(all) == 0 {
 		return 0
 	}
 	slices.Sort(all)
 	return all[len(all)/2]
+}
+
+// Failed returns the number of operations that failed and do not count.
+func (r *Results) Failed() (n int) {
+	for _, samples := range r.samples {
+		for _, s := range samples {
+			n += int(s[failed])
+		}
+	}
+	return n
 }

@@ -3,9 +3,7 @@ package measure
 import (
 	"fmt"
 	"io"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 )
@@ -41,48 +39,39 @@ func (t *Table) Markdown(w io.Writer) {
 // Figure is a row of a table.
 type Figure struct {
 	Name, Format string
-	// Of returns the figure of a sample, NaN if it has none. It is nil for Share.
-	Of func(Sample) float64
-	// share names the meter's figure; the value is its mean over all calls.
-	share string
-	// Beside compares the figure with the base's; it may be nil.
-	Beside *Comparison
+	// Of names the figure of a sample, which is multiplied by Unit if that is not 0.
+	Of   string
+	Unit float64
+	// Share shows the percentage of all calls that the meter counts: a median would hide
+	// what is rare.
+	Share bool
+	// Beside compares a contender's figure with its base's within a round, and Comparison
+	// is how that is shown. It may be nil.
+	Beside     func(figure, base float64) float64
+	Comparison string
 }
 
-// Comparison compares a contender's figure with its base's within a round.
-type Comparison struct {
-	Format string
-	Of     func(figure, base float64) float64
+// times is the multiple of the base's figure.
+func times(a, b float64) float64 { return a / b }
+
+// Times returns a figure with its ratio to the base's.
+func (f Figure) Times() Figure {
+	f.Beside, f.Comparison = times, "%.2f"
+	return f
 }
 
-// Times is the multiple of the base's figure.
-var Times = &Comparison{"%.2f", func(a, b float64) float64 { return a / b }}
-
-// More returns the difference to the base's figure.
-func More(format string) *Comparison {
-	return &Comparison{format, func(a, b float64) float64 { return a - b }}
+// More returns a figure with its difference to the base's.
+func (f Figure) More() Figure {
+	f.Beside, f.Comparison = func(a, b float64) float64 { return a - b }, strings.Replace(f.Format, "%", "%+", 1)
+	return f
 }
 
 // The figures of all contenders.
 var (
-	P50  = Figure{Name: "p50 ms", Format: "%.3f", Of: func(s Sample) float64 { return s.P50.Seconds() * 1000 }, Beside: Times}
-	P99  = Figure{Name: "p99 ms", Format: "%.2f", Of: func(s Sample) float64 { return s.P99.Seconds() * 1000 }}
-	Rate = Figure{Name: "operations/s", Format: "%.0f", Of: func(s Sample) float64 { return s.PerSecond }, Beside: Times}
+	P50  = Figure{Name: "p50 ms", Format: "%.3f", Of: p50}.Times()
+	P99  = Figure{Name: "p99 ms", Format: "%.2f", Of: p99}
+	Rate = Figure{Name: "operations/s", Format: "%.0f", Of: perSecond}.Times()
 )
-
-// Read returns a figure of the meter, such as a time for each call, multiplied by unit.
-func Read(name, format, figure string, unit float64, beside *Comparison) Figure {
-	return Figure{Name: name, Format: format, Beside: beside, Of: func(s Sample) float64 {
-		if value, ok := s.Figures[figure]; ok {
-			return value * unit
-		}
-		return math.NaN()
-	}}
-}
-
-// Share returns the percentage of all calls that the meter counts under a figure. A median
-// would hide what is rare.
-func Share(name, figure string) Figure { return Figure{Name: name, Format: "%.2f", share: figure} }
 
 // Table has a column for each contender. Compared figures are followed by their ratio to
 // the base's, in parentheses.
@@ -108,7 +97,7 @@ func (r *Results) Against(suffix string, figures []Figure) *Table {
 }
 
 func (r *Results) table(names []string, base func(name string) string, figures []Figure) *Table {
-	t := &Table{Head: append([]string{"at " + r.each(strconv.Itoa)}, names...)}
+	t := &Table{Head: append([]string{"at " + r.each("%.0f", func(level int) float64 { return float64(level) })}, names...)}
 	for _, f := range figures {
 		row := []string{f.Name}
 		for _, name := range names {
@@ -120,35 +109,28 @@ func (r *Results) table(names []string, base func(name string) string, figures [
 }
 
 func (r *Results) cell(name, base string, f Figure) string {
-	if f.share != "" {
-		return r.each(func(level int) string { return fmt.Sprintf(f.Format, 100*r.mean(name, level, f.share)) })
+	if f.Share {
+		return r.each(f.Format, func(level int) float64 { return 100 * r.mean(name, level, f.Of) })
 	}
-	if math.IsNaN(f.Of(r.Median(name, r.plan.Levels[0]))) {
+	if len(r.values(name, r.plan.Levels[0], f.Of)) == 0 {
 		return "–"
 	}
-	text := r.each(func(level int) string { return fmt.Sprintf(f.Format, f.Of(r.Median(name, level))) })
+	unit := f.Unit
+	if unit == 0 {
+		unit = 1
+	}
+	text := r.each(f.Format, func(level int) float64 { return unit * r.median(name, level, f.Of) })
 	if base == "" || f.Beside == nil {
 		return text
 	}
-	compare := func(a, b Sample) float64 { return f.Beside.Of(f.Of(a), f.Of(b)) }
-	return text + " (" + r.each(func(level int) string { return fmt.Sprintf(f.Beside.Format, r.Ratio(name, base, level, compare)) }) + ")"
+	return text + " (" + r.each(f.Comparison, func(level int) float64 { return r.compare(name, base, level, f.Of, f.Beside) }) + ")"
 }
 
-// each joins texts of all levels.
-func (r *Results) each(text func(level int) string) string {
+// each joins the values at all levels.
+func (r *Results) each(format string, value func(level int) float64) string {
 	var out []string
 	for _, level := range r.plan.Levels {
-		out = append(out, text(level))
+		out = append(out, fmt.Sprintf(format, value(level)))
 	}
 	return strings.Join(out, " / ")
-}
-
-// Failed returns the number of operations that failed and do not count.
-func (r *Results) Failed() (n int) {
-	for _, samples := range r.samples {
-		for _, s := range samples {
-			n += s.Failed
-		}
-	}
-	return n
 }

@@ -1,8 +1,6 @@
 package traffic
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -20,15 +18,31 @@ const (
 // Generate returns sessions of the shape that recorded ones have: 12 requests, tool
 // rounds, bodies of 2 to 60 KB, 12 KB on average. The same seed gives the same sessions.
 func Generate(n int, seed uint64) ([]Session, error) {
-	out := make([]Session, 0, n)
+	return each(n, seed, func(draw *rand.Rand) (Session, error) {
+		size := resultSize(draw)
+		messages := beginning(draw)
+		for round := range generatedTurns - 1 {
+			messages = append(messages, roundOf(draw, round, int(float64(size)*(0.5+draw.Float64())))...)
+		}
+		return newSession("gpt-5", append(messages, message{Role: "assistant", Content: "Done."}), 0, maxBody)
+	})
+}
+
+// each makes sessions, each by random numbers of its own.
+func each(n int, seed uint64, make func(draw *rand.Rand) (Session, error)) (out []Session, err error) {
 	for i := range n {
-		s, err := generate(rand.New(rand.NewPCG(seed, uint64(i))), generatedTurns)
+		s, err := make(rand.New(rand.NewPCG(seed, uint64(i))))
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, s)
 	}
 	return out, nil
+}
+
+// resultSize draws the size of a tool's result.
+func resultSize(draw *rand.Rand) int {
+	return leastResult + int(min(draw.ExpFloat64()*(meanResult-leastResult), mostResult))
 }
 
 // Figures of long sessions.
@@ -40,55 +54,32 @@ const (
 // Long returns sessions of agents that have worked for long: their requests begin at 1 MB and
 // grow by a round each. The same seed gives the same sessions.
 func Long(n int, seed uint64) ([]Session, error) {
-	out := make([]Session, 0, n)
-	for i := range n {
-		draw := rand.New(rand.NewPCG(seed, uint64(i)))
+	return each(n, seed, func(draw *rand.Rand) (Session, error) {
 		messages, size := beginning(draw), 0
 		for round := 0; len(messages) < 2*longTurns || size < longFrom; round++ {
-			next := roundOf(draw, round, leastResult+int(min(draw.ExpFloat64()*(meanResult-leastResult), mostResult)))
-			next[1].Content = inLines(next[1].Content)
-			size += len(next[1].Content) + 400
+			next := roundOf(draw, round, resultSize(draw))
+			text := inLines(fmt.Sprint(next[1].Content))
+			next[1].Content, size = text, size+len(text)+400
 			messages = append(messages, next...)
 		}
-		s, err := newSession("gpt-5", messages, len(messages)-2*longTurns, 2*longFrom)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, s)
-	}
-	return out, nil
+		return newSession("gpt-5", messages, len(messages)-2*longTurns, 2*longFrom)
+	})
 }
 
-// inLines breaks the text of a result after every few words, as programs and files do.
-func inLines(text json.RawMessage) json.RawMessage {
-	var out []byte
-	for i, word := range bytes.Split(text, []byte(" ")) {
-		switch {
-		case i == 0:
-		case i%9 == 0:
-			out = append(out, `\n`...)
-		default:
-			out = append(out, ' ')
-		}
-		out = append(out, word...)
+// inLines breaks a text after every few words, as programs and files do.
+func inLines(text string) string {
+	words := strings.Fields(text)
+	for i := 9; i < len(words); i += 9 {
+		words[i] = "\n" + words[i]
 	}
-	return out
-}
-
-func generate(draw *rand.Rand, turns int) (Session, error) {
-	size := leastResult + min(draw.ExpFloat64()*(meanResult-leastResult), mostResult)
-	messages := beginning(draw)
-	for round := range turns - 1 {
-		messages = append(messages, roundOf(draw, round, int(size*(0.5+draw.Float64())))...)
-	}
-	return newSession("gpt-5", append(messages, message{Role: "assistant", Content: raw("Done.")}), 0, maxBody)
+	return strings.ReplaceAll(strings.Join(words, " "), " \n", "\n")
 }
 
 // beginning returns the instructions of all generated sessions and a task.
 func beginning(draw *rand.Rand) []message {
 	return []message{
-		{Role: "system", Content: raw("You are an agent that works with tools. " + Words(rand.New(rand.NewPCG(0, 0)), instructions))},
-		{Role: "user", Content: raw(Words(draw, 200))},
+		{Role: "system", Content: "You are an agent that works with tools. " + Words(rand.New(rand.NewPCG(0, 0)), instructions)},
+		{Role: "user", Content: Words(draw, 200)},
 	}
 }
 
@@ -98,12 +89,10 @@ func roundOf(draw *rand.Rand, round, size int) []message {
 	var c call
 	c.ID, c.Type = fmt.Sprintf("call_%d_%08x", round, draw.Uint32()), "function"
 	c.Function.Name = names[draw.IntN(len(names))]
-	c.Function.Arguments = string(raw(map[string]string{
-		"path": strings.ReplaceAll(Words(draw, 30), " ", "/"), "query": Words(draw, 40),
-	}))
+	c.Function.Arguments = fmt.Sprintf(`{"path":%q,"query":%q}`, strings.ReplaceAll(Words(draw, 30), " ", "/"), Words(draw, 40))
 	return []message{
-		{Role: "assistant", Content: json.RawMessage("null"), ToolCalls: []call{c}},
-		{Role: "tool", ToolCallID: c.ID, Content: raw(Words(draw, size))},
+		{Role: "assistant", ToolCalls: []call{c}},
+		{Role: "tool", ToolCallID: c.ID, Content: Words(draw, size)},
 	}
 }
 

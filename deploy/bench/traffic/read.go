@@ -1,15 +1,13 @@
 package traffic
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
-	"slices"
 )
 
 const (
@@ -18,7 +16,6 @@ const (
 	// minTurns is the least number of requests of a session: one question with its
 	// answer is no session of an agent.
 	minTurns = 4
-	maxLine  = 32 << 20
 )
 
 // ErrNoSessions says that files have no session that can be sent.
@@ -33,22 +30,19 @@ type recording struct {
 	Messages []message `json:"messages"`
 }
 
-// Read returns the sessions of files and of folders with files: .jsonl with a session on
-// each line, .json with one. A session is an object with OpenAI's messages, or the list
-// of them alone.
-func Read(paths ...string) ([]Session, error) {
-	var out []Session
+// Read returns the sessions of files and of folders with files .json and .jsonl. A file has
+// one session after another, each an object with OpenAI's messages, or the list of them
+// alone.
+func Read(paths ...string) (out []Session, err error) {
 	for _, path := range paths {
-		files, err := filesOf(path)
-		if err != nil {
-			return nil, err
+		files, err := filepath.Glob(filepath.Join(path, "*.json*"))
+		if err != nil || len(files) == 0 {
+			files = []string{path} // which is no folder
 		}
 		for _, file := range files {
-			sessions, err := readFile(file)
-			if err != nil {
+			if out, err = readFile(out, file); err != nil {
 				return nil, err
 			}
-			out = append(out, sessions...)
 		}
 	}
 	if len(out) == 0 {
@@ -57,61 +51,30 @@ func Read(paths ...string) ([]Session, error) {
 	return out, nil
 }
 
-func filesOf(path string) ([]string, error) {
-	info, err := os.Stat(path)
+// readFile appends the sessions of a file that are to be sent.
+func readFile(out []Session, file string) ([]Session, error) {
+	in, err := os.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("read sessions: %w", err)
 	}
-	if !info.IsDir() {
-		return []string{path}, nil
-	}
-	var files []string
-	for _, pattern := range []string{"*.jsonl", "*.json"} {
-		found, err := filepath.Glob(filepath.Join(path, pattern))
+	defer func() { _ = in.Close() }() // it was only read
+	for all := json.NewDecoder(in); ; {
+		var text json.RawMessage
+		if err := all.Decode(&text); err == io.EOF {
+			return out, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("read sessions in %s: %w", file, err)
+		}
+		var r recording
+		if err := json.Unmarshal(text, &r); err != nil && json.Unmarshal(text, &r.Messages) != nil {
+			return nil, fmt.Errorf("read a session of OpenAI messages that ends at byte %d of %s: %w", all.InputOffset(), file, err)
+		}
+		s, err := newSession(cmp.Or(r.Model, "gpt-5"), r.Messages, 0, maxBody)
 		if err != nil {
-			return nil, fmt.Errorf("read sessions in %s: %w", path, err)
+			return nil, fmt.Errorf("read %s: %w", file, err)
 		}
-		files = append(files, found...)
-	}
-	slices.Sort(files)
-	return files, nil
-}
-
-func readFile(file string) ([]Session, error) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("read sessions: %w", err)
-	}
-	if filepath.Ext(file) == ".json" {
-		return readOne(nil, file, data)
-	}
-	var out []Session
-	lines := bufio.NewScanner(bytes.NewReader(data))
-	lines.Buffer(nil, maxLine)
-	for n := 1; lines.Scan(); n++ {
-		if out, err = readOne(out, fmt.Sprintf("%s, line %d", file, n), lines.Bytes()); err != nil {
-			return nil, err
+		if r.Label != "stuck" && len(s.Turns) >= minTurns {
+			out = append(out, s)
 		}
 	}
-	return out, lines.Err()
-}
-
-// readOne appends a recorded session, if it is to be sent.
-func readOne(out []Session, where string, data []byte) ([]Session, error) {
-	var r recording
-	err := json.Unmarshal(data, &r)
-	if err != nil && json.Unmarshal(data, &r.Messages) != nil {
-		return nil, fmt.Errorf("read a session of OpenAI messages from %s: %w", where, err)
-	}
-	if r.Label == "stuck" {
-		return out, nil
-	}
-	s, err := newSession(cmp.Or(r.Model, "gpt-5"), r.Messages, 0, maxBody)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", where, err)
-	}
-	if len(s.Turns) < minTurns {
-		return out, nil
-	}
-	return append(out, s), nil
 }

@@ -42,25 +42,26 @@ func (t Turn) Append(dst []byte, run uint32) []byte {
 	return dst
 }
 
-// newTurn returns the request with the given messages.
-func newTurn(model string, messages []message, tools []tool) (Turn, error) {
-	body, err := encode(struct {
+// newTurn returns the request with the given messages. Like most clients, it escapes no HTML.
+func newTurn(model string, messages []message, tools []object) (Turn, error) {
+	var body bytes.Buffer
+	enc := json.NewEncoder(&body)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(struct {
 		Model    string    `json:"model"`
 		Messages []message `json:"messages"`
-		Tools    []tool    `json:"tools,omitempty"`
+		Tools    []object  `json:"tools,omitempty"`
 	}{model, messages, tools})
 	if err != nil {
 		return Turn{}, fmt.Errorf("encode request: %w", err)
 	}
-	t := Turn{body: body}
-	for at := 0; ; at += len(mark) {
-		next := bytes.Index(body[at:], []byte(mark))
-		if next < 0 {
-			return t, nil
+	t := Turn{body: bytes.TrimRight(body.Bytes(), "\n")}
+	for at := range t.body {
+		if bytes.HasPrefix(t.body[at:], []byte(mark)) {
+			t.marks = append(t.marks, at)
 		}
-		at += next
-		t.marks = append(t.marks, at)
 	}
+	return t, nil
 }
 
 // newSession returns the session whose requests are the messages before each message of
@@ -87,37 +88,14 @@ func newSession(model string, messages []message, from, limit int) (Session, err
 	return s, nil
 }
 
-// encode is json.Marshal without escaped HTML, as most clients send it.
-func encode(v any) ([]byte, error) {
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return bytes.TrimRight(out.Bytes(), "\n"), err
-}
-
-// Shape are figures of sessions.
-type Shape struct {
-	Sessions, Requests int
-	// Mean and Largest are sizes of bodies in bytes.
-	Mean, Largest int
-}
-
-// ShapeOf returns the figures of sessions.
-func ShapeOf(all []Session) Shape {
-	s := Shape{Sessions: len(all)}
+// Shape says how many requests of which sizes sessions have.
+func Shape(all []Session) string {
+	requests, mean, largest := 0, 0, 0
 	for _, session := range all {
 		for _, t := range session.Turns {
-			s.Requests++
-			s.Mean += t.Size()
-			s.Largest = max(s.Largest, t.Size())
+			requests, mean, largest = requests+1, mean+t.Size(), max(largest, t.Size())
 		}
 	}
-	s.Mean /= max(s.Requests, 1)
-	return s
-}
-
-func (s Shape) String() string {
-	return fmt.Sprintf("%d sessions, %d requests of %.1f KB on average, at most %.0f KB",
-		s.Sessions, s.Requests, float64(s.Mean)/1000, float64(s.Largest)/1000)
+	mean /= max(requests, 1)
+	return fmt.Sprintf("%d sessions, %d requests of %.1f KB on average, at most %.0f KB", len(all), requests, float64(mean)/1000, float64(largest)/1000)
 }

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	"github.com/unloop/unloop/deploy/bench/measure"
+	"github.com/unloop/unloop/deploy/bench/traffic"
+)
+
+// loops is the number of different loops that are blocked.
+const loops = 16
+
+// askPath is where Envoy asks over HTTP about a request to chatPath.
+const askPath = "/unloop/v1/beside/envoy" + chatPath
+
+// blocked compares refusals of blocked loops with those of a handler that refuses everything.
+// The round that warms up sends each loop until it is blocked.
+func (b *bench) blocked(ctx context.Context) error {
+	post := posts{path: chatPath, want: http.StatusTooManyRequests, body: func(caller int) []byte {
+		// A user of its own, whose workload no other loop is.
+		return []byte(strings.Replace(prompt(int64(caller%loops)), "{", fmt.Sprintf(`{"user":"loop-%d",`, caller%loops), 1))
+	}}
+	return b.short(ctx, "bare Go handler, 429", refusalPath, "Unloop, blocked loops", post, "blocked loops: %d loops, all answers 429", loops)
+}
+
+// beside compares what another gateway waits for when it asks Unloop with asking what always
+// says yes.
+func (b *bench) beside(ctx context.Context) error {
+	post := posts{path: askPath, want: http.StatusOK, body: uniquePrompt}
+	return b.short(ctx, "empty callout", askPath, "Unloop, callout", post, "callouts over HTTP, prompts of %d bytes", promptSize)
+}
+
+// short compares posts of short prompts to Unloop with the same to a path of the upstream.
+func (b *bench) short(ctx context.Context, base, path, name string, post posts, title string, args ...any) error {
+	upstream, all, err := b.lineUp(ctx, &b.group, unloop{name: name, flags: patient})
+	if err != nil {
+		return err
+	}
+	bare := post
+	bare.path, upstream.name = path, base
+	contenders := []measure.Contender{bare.to(upstream)}
+	for _, in := range all[1:] {
+		contenders = append(contenders, post.to(in))
+	}
+	res, err := measure.Compare(ctx, b.plan, contenders...)
+	if err != nil {
+		return err
+	}
+	b.show(res, base, []measure.Figure{measure.P50, measure.P99, measure.Rate}, fmt.Sprintf(title, args...))
+	return nil
+}
+
+// posts are requests to a path that are answered with a status, each caller's on a
+// connection of its own.
+type posts struct {
+	path string
+	want int
+	body func(caller int) []byte
+}
+
+// warmUps is how often a request is sent at most until it is answered so, in the round that
+// warms up.
+const warmUps = 20
+
+func (p posts) to(in *instance) measure.Contender {
+	return measure.Contender{Name: in.name, Caller: func(round, caller int) (measure.Op, func(), error) {
+		conn, tries := dial(in, p.path), 1
+		if round == 0 {
+			tries = warmUps
+		}
+		return func(context.Context) (err error) {
+			var got reply
+			for range tries {
+				if got, err = conn.post(shortKey, p.body(caller), noLines); err != nil || got.status == p.want {
+					return err
+				}
+			}
+			return fmt.Errorf("%w: status %d, want %d", errAnswer, got.status, p.want)
+		}, conn.close, nil
+	}}
+}
+
+// promptSize is the size of a short prompt's body in bytes.
+const promptSize = 250
+
+// shortKey is the API key of short prompts.
+const shortKey = "sk-bench-0123456789abcdef"
+
+// prompts counts those that all differ.
+var prompts atomic.Int64
+
+func uniquePrompt(int) []byte { return []byte(prompt(prompts.Add(1))) }
+
+// prompt returns a Chat Completions body. Each number gives other words in another
+// order.
+func prompt(number int64) string {
+	const head, tail = `{"model":"gpt-5","messages":[{"role":"system","content":"You are a helpful assistant."},{"role":"user","content":"`, `"}]}`
+	text := fmt.Sprintf("Summarise ticket %d: ", number)
+	text += traffic.Words(rand.New(rand.NewPCG(uint64(number), 0)), promptSize-len(head)-len(tail)-len(text))
+	return head + text + tail
+}
