@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prints the path of a tool. A missing tool is installed:
 #
-#   tool.sh TOOL
+#   tool.sh TOOL [VERSION]
 #
 # Go tools are built from source into a cache folder, with one folder for each version,
 # so that checkouts with different versions do not disturb each other. Debian packages
@@ -108,6 +108,54 @@ npm_modules() {
 	echo "$dir/node_modules"
 }
 
+# npm_pack PACKAGE@VERSION prints where the archive of an npm package is.
+npm_pack() {
+	local dir=$cache/npm/$1 staging
+	from_debian npm nodejs npm >/dev/null
+	if [[ ! -d $dir ]]; then
+		say "fetching $1 (once)"
+		mkdir -p "$cache/npm"
+		staging=$(mktemp -d "$cache/npm/.staging.XXXXXX")
+		again 8 "$1 from npm" npm pack "$1" --silent --pack-destination "$staging"
+		publish "$staging" "$dir"
+	fi
+	echo "$dir"/*.tgz
+}
+
+# redis_8 prints an installed Redis 8, or that of Debian 13, which it unpacks with its libraries
+# and with package lists of its own. It runs on any Linux through its own loader.
+redis_8() {
+	local dir=$cache/redis/8-$(uname -m) into mirror deb options
+	! redis-server --version 2>/dev/null | grep -qE 'v=([89]|[1-9][0-9])\.' || { command -v redis-server; return; }
+	if [[ ! -d $dir ]]; then
+		say "unpacking Redis 8 (once)"
+		# shellcheck disable=SC2016 # apt reads the variable
+		mirror=$(apt-get indextargets --format '$(REPO_URI)' | grep -E '/debian/?$' | head -n 1)
+		mkdir -p "$cache/redis"
+		into=$(mktemp -d "$cache/redis/.staging.XXXXXX")
+		mkdir -p "$into"/{lists/partial,cache/archives/partial,debs,root}
+		echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror trixie main" >"$into/sources.list"
+		touch "$into/status"
+		options=(-q -o "Dir::Etc::sourcelist=$into/sources.list" -o Dir::Etc::sourceparts=/dev/null
+			-o "Dir::State=$into" -o "Dir::State::lists=$into/lists" -o "Dir::State::status=$into/status" -o "Dir::Cache=$into/cache"
+			-o Acquire::Languages=none -o APT::Sandbox::User=root -o Acquire::http::Timeout=60)
+		again 8 "Debian's lists of packages" apt-get "${options[@]}" update
+		(cd "$into/debs" && again 8 "Redis 8" apt-get "${options[@]}" download redis-server redis-tools libc6 libatomic1 libjemalloc2 \
+			liblzf1 libssl3t64 libstdc++6 libsystemd0 libgcc-s1 libcap2 zlib1g libzstd1)
+		for deb in "$into"/debs/*.deb; do dpkg-deb -x "$deb" "$into/root"; done
+		cat >"$into/redis-server" <<-'EOF'
+			#!/bin/sh
+			lib=$(dirname "$0")/root/usr/lib
+			for loader in "$lib"/*/ld-linux-*.so.* "$lib"/ld-linux-*.so.*; do
+				[ ! -x "$loader" ] || exec "$loader" --library-path "$(echo "$lib"/*-linux-gnu*)" "$lib/../bin/redis-server" "$@"
+			done
+		EOF
+		chmod +x "$into/redis-server"
+		publish "$into" "$dir"
+	fi
+	echo "$dir/redis-server"
+}
+
 # The race detector needs cgo and so a C compiler.
 race() {
 	local cc
@@ -121,6 +169,9 @@ gotestsum) go_tool "$1" "$GOTESTSUM_VERSION" go install "gotest.tools/gotestsum@
 nats) nats_cli ;;
 node) from_debian node nodejs npm ;;
 node-modules) npm_modules deploy/e2e/sdk "the npm SDKs" ;;
+transformers) npm_modules embedworker/realparts/node "the JavaScript tokenizer" ;;
+onnxruntime) npm_pack "onnxruntime-node@${2:?VERSION}" ;;
+redis-8) redis_8 ;;
 client-programs) npm_modules deploy/clients/programs "coding agents and frameworks, about 2.2 GB" ;;
 ruby) from_debian ruby ruby ;;
 redis-server) server redis-server redis-server ;;
@@ -132,7 +183,7 @@ traefik) traefik ;;
 race) race ;;
 *)
 	sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
-	echo "TOOL is one of: $(sed -n 's/^\([a-z-]*\)) .* ;;$/\1/p' "${BASH_SOURCE[0]}" | xargs)" >&2
+	echo "TOOL is one of: $(sed -n 's/^\([a-z0-9-]*\)) .* ;;$/\1/p' "${BASH_SOURCE[0]}" | xargs)" >&2
 	exit 2
 	;;
 esac

@@ -45,7 +45,7 @@ func MiniLMModel(tb testing.TB, int8 bool) string {
 		tb.Fatal(err)
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", bertfile.Version, key))
-	return once(tb, Folder(tb, "minilm-shape"), hex.EncodeToString(sum[:6]), func(into string) error {
+	return once(tb, "minilm-shape-"+hex.EncodeToString(sum[:6]), func(into string) error {
 		for _, name := range []string{"tokenizer.json", "tokenizer_config.json", "config.json", "vocab.txt"} {
 			data, err := os.ReadFile(filepath.Join(files, name))
 			if err != nil {

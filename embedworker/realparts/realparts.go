@@ -1,121 +1,71 @@
 // Package realparts gives tests the real programs that the embedding worker
 // meets in production: ONNX Runtime, the JavaScript tokenizer, Redis 8, and a
-// model of MiniLM's shape. Parts are fetched once into the user's cache folder
-// and shared by all packages and runs.
+// model of MiniLM's shape. Parts are made or installed once in the user's cache
+// folder and shared by all packages and runs.
 //
 // It is imported by tests alone. A part that cannot be had on this machine
-// skips the test with the reason; a part that should be there and is broken
-// fails it.
+// skips the test with the reason.
 package realparts
 
 import (
-	"context"
 	"errors"
-	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
+	"strings"
+	"sync"
 	"testing"
-	"time"
 )
 
-// Folder returns the cache folder of a part, made if need be.
-func Folder(tb testing.TB, part string) string {
+// making is held while a part is made or installed, so that other tests of this process find it.
+// Another process may do the same meanwhile: the result of the one that is faster stays.
+var making sync.Mutex
+
+// part returns the path of a part, which a script of the repository installs if need be.
+func part(tb testing.TB, args ...string) string {
 	tb.Helper()
-	base, err := os.UserCacheDir()
+	making.Lock()
+	defer making.Unlock()
+	cmd := exec.CommandContext(tb.Context(), filepath.Join(repository(), "deploy", "tools", "tool.sh"), args...)
+	var problem strings.Builder
+	cmd.Stderr = &problem
+	out, err := cmd.Output()
 	if err != nil {
-		tb.Skipf("no cache folder for %s: %v", part, err)
+		tb.Skipf("install %s: %v\n%s", args[0], err, problem.String())
 	}
-	dir := filepath.Join(base, "unloop", part)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		tb.Skipf("no cache folder for %s: %v", part, err)
-	}
-	return dir
+	return strings.TrimSpace(string(out))
 }
 
-// once runs fetch into a fresh folder, moves the result to dir/name and
-// returns that path. Several test processes may ask at the same time: one
-// fetches and the others wait.
-func once(tb testing.TB, dir, name string, fetch func(into string) error) string {
+// once returns a folder in the user's cache folder. If there is none, fill fills a new one.
+func once(tb testing.TB, name string, fill func(into string) error) string {
 	tb.Helper()
+	making.Lock()
+	defer making.Unlock()
+	base, err := os.UserCacheDir()
+	if err != nil {
+		tb.Skipf("no cache folder for %s: %v", name, err)
+	}
+	dir := filepath.Join(base, "unloop")
 	done := filepath.Join(dir, name)
 	if _, err := os.Stat(done); err == nil {
 		return done
 	}
-	unlock := lock(tb, filepath.Join(dir, ".lock"))
-	defer unlock()
-	if _, err := os.Stat(done); err == nil {
-		return done
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		tb.Skipf("no cache folder for %s: %v", name, err)
 	}
-	into, err := os.MkdirTemp(dir, "fetching-")
+	into, err := os.MkdirTemp(dir, ".staging-")
 	if err != nil {
 		tb.Fatalf("prepare %s: %v", done, err)
 	}
 	defer func() { _ = os.RemoveAll(into) }()
-	if err := fetch(into); err != nil {
-		tb.Fatalf("fetch %s: %v", done, err)
+	if err := fill(into); err != nil {
+		tb.Fatalf("make %s: %v", done, err)
 	}
-	if err := os.Rename(into, done); err != nil {
+	if err := os.Rename(into, done); err != nil && !errors.Is(err, fs.ErrExist) {
 		tb.Fatalf("keep %s: %v", done, err)
 	}
 	return done
-}
-
-func lock(tb testing.TB, path string) (unlock func()) {
-	tb.Helper()
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		tb.Fatalf("open %s: %v", path, err)
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-		tb.Fatalf("lock %s: %v", path, err)
-	}
-	return func() { _ = f.Close() }
-}
-
-const (
-	// fetchTime bounds one try of a download with everything that follows it.
-	fetchTime = 8 * time.Minute
-	// fetchTries bounds how often a download is tried, fetchPause is the pause before the
-	// second try.
-	fetchTries = 3
-	fetchPause = 10 * time.Second
-)
-
-// download is run for a program that downloads, which is tried again where it fails.
-func download(dir, program string, args ...string) error {
-	var faults []error
-	for try := range fetchTries {
-		<-time.After(time.Duration(try) * fetchPause)
-		err := run(dir, program, args...)
-		if err == nil {
-			return nil
-		}
-		faults = append(faults, fmt.Errorf("try %d of %d: %s: %w", try+1, fetchTries, program, err))
-	}
-	return errors.Join(faults...)
-}
-
-// run executes a program in dir; its output is part of the error.
-func run(dir, program string, args ...string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), fetchTime)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Dir = dir
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return errors.Join(err, errors.New(string(out)))
-	}
-	return nil
-}
-
-// need skips the test where a program is not installed.
-func need(tb testing.TB, program, purpose string) {
-	tb.Helper()
-	if _, err := exec.LookPath(program); err != nil {
-		tb.Skipf("%s is not installed: %s is left out", program, purpose)
-	}
 }
 
 // MiniLM returns the folder with the tokenizer files of all-MiniLM-L6-v2,

@@ -16,11 +16,11 @@ func TestEveryPartIsThere(t *testing.T) {
 	for name, part := range map[string]func(t *testing.T) string{
 		"ONNX Runtime":     func(t *testing.T) string { return ONNXRuntime(t) },
 		"its package":      func(t *testing.T) string { return RuntimeArchive(t) },
-		"Transformers.js":  func(t *testing.T) string { return filepath.Join(Transformers(t), "node_modules", "@huggingface") },
+		"Transformers.js":  func(t *testing.T) string { return filepath.Join(part(t, "transformers"), "@huggingface") },
 		"MiniLM's shape":   func(t *testing.T) string { return filepath.Join(MiniLMModel(t, false), "model.onnx") },
 		"the same in int8": func(t *testing.T) string { return filepath.Join(MiniLMModel(t, true), "model.onnx") },
 		"a tiny model":     func(t *testing.T) string { return filepath.Join(TinyModel(t), "model.onnx") },
-		"Redis 8":          func(t *testing.T) string { return redisCommand(t)[0] },
+		"Redis 8":          func(t *testing.T) string { return part(t, "redis-8") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
