@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/unloop/unloop/deploy/scan"
 	"github.com/unloop/unloop/deploy/unloop/terminal"
 	"github.com/unloop/unloop/embedworker"
+	"github.com/unloop/unloop/schemas/kit/service"
 )
 
 type scanCmd struct {
@@ -69,13 +69,9 @@ func (c *scanned) config() scan.Config {
 	return scan.Config{Embedworker: worker, Since: c.from(), Pace: c.Pace}
 }
 
-// collectAt is how much the heap may grow, in percent, before garbage is collected: a scan has
-// few values that last, and with Go's usual 100 % a sixth of its time goes into finding them.
-const collectAt = 400
-
 // run scans files by a bundle, with a progress bar.
 func (c *scanned) run(ctx context.Context, io streams, files []scan.File, policies string) (*scan.Report, error) {
-	defer debug.SetGCPercent(debug.SetGCPercent(collectAt))
+	service.Headroom()
 	cfg := c.config()
 	cfg.Policies = policies
 	var total int64
