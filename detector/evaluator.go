@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/unloop/unloop/detector/internal/comparing"
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/decide"
@@ -39,10 +37,9 @@ type Worker interface {
 // texts. With one it waits for each comparison, however long that takes: a policy's
 // budget is for requests that a client waits for.
 func NewEvaluator(now func() time.Time, worker Worker) *Evaluator {
-	reg := prometheus.NewRegistry()
 	e := &Evaluator{incidents: recorder.NewMemory()}
 	e.decider = decide.Decider{
-		Log: slog.New(slog.DiscardHandler), Now: now, Metrics: metrics.New(reg), Incidents: e.incidents, Workloads: workload.New(), InOrder: true,
+		Log: slog.New(slog.DiscardHandler), Now: now, Metrics: metrics.New(nil), Incidents: e.incidents, Workloads: workload.New(), InOrder: true,
 		Counters: ledger.NewMemory[counter.State](now), Sessions: ledger.NewMemory[evaluate.Session](now), Limits: ledger.NewMemory[limit.State](now), Budgets: ledger.NewMemory[limit.State](now),
 		Publish: func(string, []byte) error { return nil }, // there are no gateways
 	}
@@ -50,7 +47,7 @@ func NewEvaluator(now func() time.Time, worker Worker) *Evaluator {
 		ask := func(_ context.Context, r *semanticpb.SemanticRequest) (*semanticpb.SemanticReply, error) {
 			return worker.Answer(context.Background(), r), nil
 		}
-		e.decider.Semantic = comparing.New(ledger.NewMemory[streak.State](now), ask, e.incidents.Record, now, e.decider.Metrics, reg)
+		e.decider.Semantic = comparing.New(ledger.NewMemory[streak.State](now), ask, e.incidents.Record, now, e.decider.Metrics, nil)
 		e.decider.Semantic.Patient = true
 	}
 	return e

@@ -52,7 +52,7 @@ func asClaude(messages []chatMessage) string {
 	var out strings.Builder
 	at := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 	for i, m := range messages {
-		kind, blocks := "user", []block{{Type: "text", Text: m.Content}}
+		kind, blocks := "user", []said{{Type: "text", Text: m.Content}}
 		switch m.Role {
 		case "assistant":
 			kind = m.Role
@@ -64,10 +64,10 @@ func asClaude(messages []chatMessage) string {
 				if !input.IsValid() {
 					input = nil
 				}
-				blocks = append(blocks, block{Type: "tool_use", ID: c.ID, Name: c.Function.Name, Input: object(input)})
+				blocks = append(blocks, said{Type: "tool_use", ID: c.ID, Name: c.Function.Name, Input: object(input)})
 			}
 		case "tool":
-			blocks = []block{{Type: "tool_result", Result: m.CallID, Content: m.Content}}
+			blocks = []said{{Type: "tool_result", Result: m.CallID, Content: m.Content}}
 		}
 		text, _ := json.Marshal(blocks) // strings can be encoded
 		fmt.Fprintf(&out, `{"parentUuid":null,"type":%q,"sessionId":"s","timestamp":%q,"message":{"role":%q,"id":"m%d","model":"m","content":%s}}`+"\n",
@@ -138,10 +138,21 @@ func liveSystem(t *testing.T, policies string) *system.System {
 	return s
 }
 
+// said is a block of a message's content.
+type said struct {
+	Type    string         `json:"type"`
+	Text    string         `json:"text,omitzero"`
+	ID      string         `json:"id,omitzero"`
+	Name    string         `json:"name,omitzero"`
+	Input   jsontext.Value `json:"input,omitzero"`
+	Result  string         `json:"tool_use_id,omitzero"`
+	Content string         `json:"content,omitzero"`
+}
+
 // turn is a message with its blocks.
 type turn struct {
 	Role    string
-	Content []block
+	Content []said
 }
 
 // whole returns the requests of a session with all of their messages, and their texts.

@@ -81,7 +81,7 @@ type conversation struct {
 	// open is the answer whose pieces come, nil for none; unpaid the one before, whose
 	// tokens may still come.
 	open, unpaid *answer
-	results      []block // that belong into one message
+	results      []byte // the message that they belong into, without its end
 }
 
 // answer is an answer of the model.
@@ -93,16 +93,13 @@ type answer struct {
 	calls            []agents.Call
 }
 
-// block is a block of a message's content.
+// block is a block of a message's content, other than a result.
 type block struct {
-	Type    string         `json:"type"`
-	Text    string         `json:"text,omitzero"`
-	ID      string         `json:"id,omitzero"`
-	Name    string         `json:"name,omitzero"`
-	Input   jsontext.Value `json:"input,omitzero"`
-	Result  string         `json:"tool_use_id,omitzero"`
-	Content string         `json:"content,omitzero"`
-	Failed  bool           `json:"is_error,omitzero"`
+	Type  string         `json:"type"`
+	Text  string         `json:"text,omitzero"`
+	ID    string         `json:"id,omitzero"`
+	Name  string         `json:"name,omitzero"`
+	Input jsontext.Value `json:"input,omitzero"`
 }
 
 // begin begins the history anew.
@@ -128,7 +125,7 @@ func (c *conversation) add(s *agents.Step) {
 		c.message("user", []block{{Type: "text", Text: s.Text}})
 	case agents.Returned:
 		c.flush()
-		c.results = append(c.results, block{Type: "tool_result", Result: s.ID, Content: s.Text, Failed: s.Failed})
+		c.result(s)
 	}
 	c.at, c.line = s.Time, s.Line
 }
@@ -211,10 +208,30 @@ func (c *conversation) answered() {
 	}})
 }
 
+// result adds the result of a call to the message of its results.
+func (c *conversation) result(s *agents.Step) {
+	begin := `,{"type":"tool_result"`
+	if len(c.results) == 0 {
+		begin = `{"role":"user","content":[{"type":"tool_result"`
+	}
+	out := append(slices.Grow(c.results, len(begin)+len(s.Text)+len(s.Quoted)+256), begin...)
+	if s.ID != "" {
+		out, _ = jsontext.AppendQuote(append(out, `,"tool_use_id":`...), s.ID) // the error is that of what is replaced
+	}
+	if s.Text != "" {
+		out, _ = jsontext.AppendQuote(append(out, `,"content":`...), s.Text)
+	} else if len(s.Quoted) > len(`""`) {
+		out = append(append(out, `,"content":`...), s.Quoted...)
+	}
+	if s.Failed {
+		out = append(out, `,"is_error":true`...)
+	}
+	c.results = append(out, '}')
+}
+
 func (c *conversation) endResults() {
 	if len(c.results) > 0 {
-		c.message("user", c.results)
-		c.results = nil
+		c.added, c.spoken, c.results = append(c.added, append(c.results, `]}`...)), true, nil
 	}
 }
 

@@ -16,9 +16,9 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/unloop/unloop/deploy/replay"
 	"github.com/unloop/unloop/deploy/replay/logs"
@@ -80,20 +80,23 @@ func Files(ctx context.Context, files []File, cfg Config) (*Report, error) {
 	return out, nil
 }
 
-// each calls work for each of some numbers, on all processors.
+// each calls work for each of some numbers, on all processors. A goroutine goes on with the next
+// number, since its stack has grown by then.
 func each(ctx context.Context, numbers []int, work func(i int)) {
-	var workers errgroup.Group
-	workers.SetLimit(runtime.GOMAXPROCS(0))
-	for _, i := range numbers {
-		if ctx.Err() != nil {
-			break
-		}
-		workers.Go(func() error {
-			work(i)
-			return nil
+	var workers sync.WaitGroup
+	var begun atomic.Int64
+	for range min(runtime.GOMAXPROCS(0), len(numbers)) {
+		workers.Go(func() {
+			for ctx.Err() == nil {
+				n := int(begun.Add(1))
+				if n > len(numbers) {
+					return
+				}
+				work(numbers[n-1])
+			}
 		})
 	}
-	_ = workers.Wait() // none fails
+	workers.Wait()
 }
 
 // divided returns files in the parts that they can be read in, and the number of those that

@@ -6,6 +6,7 @@
 package agents
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -100,6 +102,8 @@ type Step struct {
 	// Read is how many bytes of the file were read with it; 0 if that is not known.
 	Read int64
 	Text string
+	// Quoted is the text of a result as a JSON string; nil for Text.
+	Quoted jsontext.Value
 	// ID is that of an answer, whose pieces have the same, or of the call that a result is
 	// for.
 	ID string
@@ -201,6 +205,29 @@ func readFile(path string) ([]byte, error) {
 		return nil, logs.ErrTooLong
 	}
 	return text, err
+}
+
+// result reads a content as text does. A string stays quoted if it is quoted as we would do it: most
+// of what is read are such strings.
+type result struct {
+	text   text
+	quoted jsontext.Value
+}
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (r *result) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	if d.PeekKind() != '"' {
+		return json.UnmarshalDecode(d, &r.text)
+	}
+	value, err := d.ReadValue()
+	if err != nil {
+		return err
+	}
+	if bytes.Contains(value, []byte(`\u`)) || bytes.Contains(value, []byte(`\/`)) || !utf8.Valid(value) {
+		return decode(value, &r.text)
+	}
+	r.quoted = bytes.Clone(value)
+	return nil
 }
 
 // text reads a content that is a string or a list of parts with texts.

@@ -60,7 +60,7 @@ type claudeBlock struct {
 	Name    string         `json:"name"`
 	Input   jsontext.Value `json:"input"`
 	Result  string         `json:"tool_use_id"`
-	Content text           `json:"content"`
+	Content result         `json:"content"`
 	Failed  bool           `json:"is_error"`
 }
 
@@ -105,7 +105,7 @@ func readClaude(line []byte, yield func(Step) bool) error {
 	for _, b := range l.Message.Content {
 		if b.Type == "tool_result" {
 			s := step
-			s.Kind, s.ID, s.Text, s.Failed = Returned, b.Result, string(b.Content), b.Failed
+			s.Kind, s.ID, s.Text, s.Quoted, s.Failed = Returned, b.Result, string(b.Content.text), b.Content.quoted, b.Failed
 			if !yield(s) {
 				return nil
 			}

@@ -84,7 +84,7 @@ func (e *Replayer) Another(now func() time.Time) *Replayer {
 	out := *e
 	out.stages.Now, out.stages.Memory, out.overrides = now, evidence.NewMemory(), override.NewHistory(nil)
 	// Recordings name the session of a request that goes on from an answer.
-	out.stages.Resolver = resolve.New(resolve.Config{Project: e.project}, nil, prometheus.NewRegistry())
+	out.stages.Resolver = resolve.New(resolve.Config{Project: e.project}, nil, nil)
 	return &out
 }
 
