@@ -123,7 +123,8 @@ func divided(files []File) (out []File, faults int) {
 }
 
 // owners returns which file each request counts in, by their origins: the one that begins
-// first. shared are the files with requests that count in another.
+// first. shared are the files with requests that count in another, and have to be evaluated
+// without them. If that is all of a file, nothing is left of its result.
 func owners(files []File, results []*result) (owners map[uint64]int, shared []int) {
 	order := make([]int, 0, len(files))
 	for i, r := range results {
@@ -136,15 +137,18 @@ func owners(files []File, results []*result) (owners map[uint64]int, shared []in
 	})
 	owners = map[uint64]int{}
 	for _, i := range order {
-		foreign := false
-		for _, origin := range results[i].origins {
+		own, foreign, r := false, false, results[i]
+		for _, origin := range r.origins {
 			if owner, known := owners[origin]; !known {
-				owners[origin] = i
+				owners[origin], own = i, true
 			} else if owner != i {
 				foreign = true
 			}
 		}
-		if foreign {
+		switch {
+		case foreign && !own && r.faults == 0 && len(r.origins) == r.report.Requests:
+			results[i] = &result{}
+		case foreign:
 			shared = append(shared, i)
 		}
 	}

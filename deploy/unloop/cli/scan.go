@@ -95,7 +95,7 @@ type scanFindCmd struct {
 	scanned
 	formatted
 	Paths    []string `arg:"" optional:"" name:"path" help:"Files and folders with sessions of agents, recordings or exports. Default: what Claude Code, Codex, Gemini CLI, opencode and Copilot CLI keep on this machine."`
-	Policies string   `type:"existingfile" placeholder:"FILE" help:"Policy bundle, YAML or JSON. Default: the default policy."`
+	Policies []string `type:"existingfile" sep:"none" placeholder:"FILE" help:"Policy bundle, YAML or JSON. Default: the default policy."`
 	Beside   string   `type:"existingfile" xor:"output" placeholder:"FILE" help:"Another bundle: list the sessions with which the two do not do the same."`
 	HTML     string   `name:"html" type:"path" xor:"output" placeholder:"FILE" help:"Write a page with what each loop repeats. Home folders, keys and addresses in it are masked."`
 	Raw      bool     `help:"Mask nothing in the page but keys."`
@@ -103,12 +103,16 @@ type scanFindCmd struct {
 
 // Run scans sessions and prints a report in ten lines.
 func (c *scanFindCmd) Run(ctx context.Context, io streams) error {
+	if len(c.Policies) > 1 {
+		return fmt.Errorf("--policies is given %d times: name the second bundle with --beside", len(c.Policies))
+	}
+	policies := strings.Join(c.Policies, "")
 	files, err := c.files(c.Paths)
 	if err != nil {
 		return err
 	}
 	began := time.Now()
-	report, err := c.run(ctx, io, files, c.Policies)
+	report, err := c.run(ctx, io, files, policies)
 	if err != nil {
 		return err
 	}
@@ -121,7 +125,7 @@ func (c *scanFindCmd) Run(ctx context.Context, io streams) error {
 			return err
 		}
 		changes := scan.Compare(report, other)
-		return c.show(io, changes, func(out *printer) { printChanges(out, c.Policies, c.Beside, changes) })
+		return c.show(io, changes, func(out *printer) { printChanges(out, policies, c.Beside, changes) })
 	}
 	if c.HTML != "" {
 		if err := c.writePage(report); err != nil {

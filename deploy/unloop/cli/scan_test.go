@@ -177,6 +177,7 @@ func TestScanNamesWhatIsWrong(t *testing.T) {
 		"no such file":          {[]string{"scan", empty + "/x"}, "no such file"},
 		"something else":        {[]string{"scan", none}, "contain no request"},
 		"a faulty bundle":       {[]string{"scan", "--policies", none, none}, "policies"},
+		"two bundles":           {[]string{"scan", "--policies", none, "--policies", none, none}, "--beside"},
 		"a stale honest one":    {[]string{"scan", "label", empty, "s", "honest", "--stale", "3"}, "--stale"},
 		"an unknown verdict":    {[]string{"scan", "label", empty, "s", "maybe"}, "right"},
 		"an unknown session":    {[]string{"scan", "label", empty, "s.jsonl#1", "stuck"}, "holds no such file"},
