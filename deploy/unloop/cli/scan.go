@@ -71,7 +71,7 @@ func (c *scanned) config() scan.Config {
 
 // run scans files by a bundle, with a progress bar.
 func (c *scanned) run(ctx context.Context, io streams, files []scan.File, policies string) (*scan.Report, error) {
-	service.Headroom()
+	service.TuneRuntime()
 	cfg := c.config()
 	cfg.Policies = policies
 	var total int64
