@@ -17,7 +17,7 @@ func processID(text []byte, w int, plural bool) (start, end int) {
 		return 0, 0
 	}
 	v := w
-	for v < len(text) && v-w < 6 && (isNameEnd(text[v]) || text[v] == '(' || text[v] == '[') {
+	for v < len(text) && v-w < 6 && (nameEnds[text[v]] != 0 || text[v] == '(' || text[v] == '[') {
 		v++
 	}
 	end = idToken(text, v)
@@ -160,7 +160,7 @@ func randomName(text []byte, i, w int) (start, end int) {
 		return i, w
 	case savedOutput(text, i, w):
 		return i, w
-	case n <= longestRandom && i > 0 && text[i-1] == '.' && underTmp(text[:i]) && mixed(text[i:w]):
+	case n <= longestRandom && i > 0 && text[i-1] == '.' && mixed(text[i:w]) && underTmp(text[:i]):
 		return i, w
 	}
 	return 0, 0

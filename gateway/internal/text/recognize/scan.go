@@ -22,6 +22,21 @@ var class = func() (t [256]uint8) {
 	return t
 }()
 
+// lengths are those of the words line, container, ref and uid, and of the names of temporary files,
+// the hashes of symbols and the names of saved outputs, as sets of bits, by their first letters.
+var lengths = func() (t [32]uint32) {
+	for i := range t {
+		t[i] = 1 << 31 // and more
+	}
+	t['l'&31] |= 1 << 4
+	t['c'&31] |= 1 << 9
+	t['r'&31] |= 1 << 3
+	t['u'&31] |= 1 << 3
+	t['t'&31] |= 1<<11 | 0xff<<24
+	t['h'&31] |= 1 << 17
+	return t
+}()
+
 // name says what the first three letters of a word abbreviate.
 type name uint8
 
@@ -31,12 +46,12 @@ const (
 	monthName
 )
 
-// names maps the first two letters of a word to a set of bits: the third letters with
-// which they begin the name of a day or a month.
-var names = func() (t [2][32 * 32]uint32) {
+// names maps the first two letters of a word to two sets of bits: the third letters with
+// which they begin the name of a day, and of a month.
+var names = func() (t [32 * 32]uint64) {
 	for kind, list := range [...]string{"mon tue wed thu fri sat sun", "jan feb mar apr may jun jul aug sep oct nov dec"} {
 		for i := 0; i < len(list); i += 4 {
-			t[kind][int(list[i]&31)<<5|int(list[i+1]&31)] |= 1 << (list[i+2] & 31)
+			t[int(list[i]&31)<<5|int(list[i+1]&31)] |= 1 << (32*kind + int(list[i+2]&31))
 		}
 	}
 	return t
@@ -45,14 +60,8 @@ var names = func() (t [2][32 * 32]uint32) {
 // nameOf looks three bytes up in the days and months. It is called for every word and
 // must be fast; it confuses a few other bytes with letters, which callers exclude.
 func nameOf(a, b, c byte) name {
-	at, bit := int(a&31)<<5|int(b&31), uint32(1)<<(c&31)
-	switch {
-	case names[0][at]&bit != 0:
-		return dayName
-	case names[1][at]&bit != 0:
-		return monthName
-	}
-	return noName
+	found := names[int(a&31)<<5|int(b&31)] >> (c & 31)
+	return name(found&1 | found>>31&2)
 }
 
 // longNames are the ends of full names of days and months after their first three

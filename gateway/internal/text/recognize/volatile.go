@@ -75,9 +75,9 @@ func (sc scanner) split(text []byte, emit func(part []byte, volatile bool)) {
 			start, end = i, sc.number(text, i)
 			next = i + 1
 		default:
-			for next = i + 1; next < len(text) && class[text[next]] != other; next++ {
+			if next = skipWord(text, i+1); !isPlain(text, i, next) {
+				start, end = sc.word(text, i, next)
 			}
-			start, end = sc.word(text, i, next)
 		}
 		if end > start {
 			if kept < start {
@@ -87,17 +87,36 @@ func (sc scanner) split(text []byte, emit func(part []byte, volatile bool)) {
 			kept, i = end, end
 			continue
 		}
-		for i = next; i < len(text) && class[text[i]] != other; i++ {
-		}
+		i = skipWord(text, next)
 	}
 	if kept < len(text) {
 		emit(text[kept:], false)
 	}
 }
 
+// isPlain reports whether the word text[i:w] has no sign of what [scanner.word] finds: one in
+// the letters that it begins or ends with, in its length, or in what is around it. It is
+// for speed, with few branches: nearly every word is plain.
+func isPlain(text []byte, i, w int) bool {
+	if i == 0 || len(text)-w < 8 {
+		return false // the few at the ends
+	}
+	n, end := w-i, uint(text[w-2]|0x20)<<8|uint(text[w-1]|0x20)
+	switch sign := uint32(nameOf(text[i], text[i+1], text[i+2])) | lengths[text[i]&31]>>min(n, 31)&1; {
+	case sign != 0, end == 'i'<<8|'d', end == 'd'<<8|'s', (text[i+3] == '_' || text[i+4] == '_') && (text[i] == 'r' || text[i] == 'm'):
+		return false
+	case text[i-1] == '.' && n > 5, text[i-1] == '/' && bytes.HasSuffix(text[:i], []byte("-results/")):
+		return false
+	case text[w] == '-':
+		return n < 8
+	case text[w] == '.':
+		return !hasPrefix(text[w:], ".output")
+	}
+	return nameEnds[text[w]]&nameEnds[text[w+1]] == 0 && (nameEnds[text[w]] == 0 || class[text[w+1]] != digit) || class[text[afterName(text, w)]] != digit
+}
+
 // word returns the span of a volatile part at the word text[i:w], which begins with a
-// letter. The span may begin later: the value after "request_id=". The first checks
-// are for speed: nearly every word fails them.
+// letter. The span may begin later: the value after "request_id=".
 func (sc scanner) word(text []byte, i, w int) (start, end int) {
 	n := w - i
 	if n == 8 && w < len(text) && text[w] == '-' && sc.kinds&UUIDs != 0 {
@@ -310,7 +329,10 @@ func spacedSeconds(text []byte, i int) bool {
 // before a number of seconds.
 func saysTime(text []byte) bool {
 	const longest = 24
-	text = bytes.TrimRight(text[max(0, len(text)-longest):], " :")
+	text = text[max(0, len(text)-longest):]
+	for len(text) > 0 && (text[len(text)-1] == ' ' || text[len(text)-1] == ':') {
+		text = text[:len(text)-1]
+	}
 	return len(text) >= 4 && equalFold(text[len(text)-4:], "time") || len(text) >= 9 && equalFold(text[len(text)-9:], "estimated")
 }
 
@@ -367,20 +389,14 @@ func namedID(text []byte, w int) (start, end int) {
 // none does.
 func afterName(text []byte, w int) int {
 	v := w
-	for v < len(text) && v-w < 6 && isNameEnd(text[v]) {
+	for v < len(text) && v-w < 6 && nameEnds[text[v]] != 0 {
 		v++
 	}
 	return v
 }
 
-// isNameEnd reports whether ch may be between a name and its value.
-func isNameEnd(ch byte) bool {
-	switch ch {
-	case '"', '\'', '\\', ':', '=', ' ':
-		return true
-	}
-	return false
-}
+// nameEnds are the characters that may be between a name and its value.
+var nameEnds = [256]uint8{'"': 1, '\'': 1, '\\': 1, ':': 1, '=': 1, ' ': 1}
 
 // idToken returns the end of the id that begins at i.
 func idToken(text []byte, i int) int {
