@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
@@ -153,7 +154,7 @@ func exitLine(window []byte) bool {
 		var line []byte
 		line, window, _ = bytes.Cut(window, []byte("\n"))
 		line = bytes.TrimLeft(line, " \t*[(<")
-		if namesExit(squash(room[:0], line[:min(len(line), 40)])) && exitCode(line) {
+		if len(line) > 0 && strings.IndexByte("cCeEpPrR", line[0]) >= 0 && namesExit(squash(room[:0], line[:min(len(line), 40)])) && exitCode(line) {
 			return true
 		}
 	}
@@ -211,18 +212,19 @@ func skipSet(text []byte, i int, set string) int {
 // squash returns text in lower case, in an empty buffer. Of a JSON object it drops the
 // white space around punctuation, so that {"error": "x"} begins like {"error":"x"}.
 func squash(out, text []byte) []byte {
-	for _, ch := range text {
-		if 'A' <= ch && ch <= 'Z' {
-			ch += 'a' - 'A'
-		}
-		if ch == ' ' || ch == '\n' || ch == '\t' || ch == '\r' {
-			if n := len(out); text[0] == '{' && n > 0 && bytes.IndexByte([]byte(`{":,`), out[n-1]) >= 0 {
-				continue
-			}
-		}
-		out = append(out, ch)
+	out = appendASCII(out, text)
+	if len(out) == 0 || out[0] != '{' {
+		return out
 	}
-	return out
+	n := 0
+	for _, ch := range out {
+		if (ch == ' ' || ch == '\n' || ch == '\t' || ch == '\r') && n > 0 && bytes.IndexByte([]byte(`{":,`), out[n-1]) >= 0 {
+			continue
+		}
+		out[n] = ch
+		n++
+	}
+	return out[:n]
 }
 
 // pythonError reports whether start begins with the name of an exception and a

@@ -1,6 +1,8 @@
 package recognize
 
 import (
+	"encoding/binary"
+	"math/bits"
 	"slices"
 	"strings"
 	"unicode"
@@ -32,12 +34,11 @@ var plainASCII = func() (t [256]byte) {
 // fold appends a text, or a part of one. Invalid UTF-8 passes as it is.
 func (f *folder) fold(s []byte) {
 	for len(s) > 0 {
-		if n := f.plain(s); n > 0 {
-			s = s[n:]
-			continue
-		}
 		ch := s[0]
 		switch {
+		case plainASCII[ch] != 0:
+			s = s[f.plain(s):]
+			continue
 		case ch >= utf8.RuneSelf:
 			s = s[f.wide(s):]
 			continue
@@ -49,24 +50,34 @@ func (f *folder) fold(s []byte) {
 }
 
 // plain appends the ASCII characters that can be seen, and single spaces between them, at
-// the beginning of s, and returns how many there are.
+// the beginning of s, where one is, and returns how many there are.
 func (f *folder) plain(s []byte) (n int) {
-	f.dst = slices.Grow(f.dst, len(s))
+	f.dst, f.indented = slices.Grow(f.dst, len(s)), false
 	room := f.dst[len(f.dst):][:len(s)]
-	for n < len(s) {
+	for spaced := uint64(0); n+8 <= len(s); n += 8 {
+		x := binary.LittleEndian.Uint64(s[n:])
+		binary.LittleEndian.PutUint64(room[n:], lower8(x))
+		low := x &^ highs
+		spaces := ^(low ^ ' '*ones + 0x7f*ones) & highs
+		others := ^(low+0x60*ones)&highs | (low+ones)&highs | x&highs | spaces&(spaces<<8|spaced)
+		if others != 0 {
+			n += bits.TrailingZeros64(others) / 8
+			f.dst = f.dst[:len(f.dst)+n]
+			return n
+		}
+		spaced = spaces >> 56
+	}
+	for ; n < len(s); n++ {
 		ch := plainASCII[s[n]]
 		if ch == 0 {
-			if s[n] != ' ' || n == 0 || room[n-1] == ' ' {
+			if s[n] != ' ' || room[n-1] == ' ' {
 				break
 			}
 			ch = ' '
 		}
 		room[n] = ch
-		n++
 	}
-	if n > 0 {
-		f.dst, f.indented = f.dst[:len(f.dst)+n], false
-	}
+	f.dst = f.dst[:len(f.dst)+n]
 	return n
 }
 

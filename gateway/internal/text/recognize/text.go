@@ -2,6 +2,7 @@ package recognize
 
 import (
 	"bytes"
+	"encoding/binary"
 	"unicode"
 	"unicode/utf8"
 
@@ -66,20 +67,17 @@ func (h *Hasher) System(s []byte) fingerprint.Digest {
 }
 
 // appendLower is bytes.ToLower without its allocation, and with ASCII, which
-// most text is, handled a byte at a time. Invalid UTF-8 passes as it is.
+// most text is, handled many bytes at a time. Invalid UTF-8 passes as it is.
 func appendLower(dst, s []byte) []byte {
 	for len(s) > 0 {
 		n := 0
+		for n+8 <= len(s) && binary.LittleEndian.Uint64(s[n:])&highs == 0 {
+			n += 8
+		}
 		for n < len(s) && s[n] < utf8.RuneSelf {
 			n++
 		}
-		start := len(dst)
-		dst = append(dst, s[:n]...)
-		for i, ch := range dst[start:] {
-			if 'A' <= ch && ch <= 'Z' {
-				dst[start+i] = ch + ('a' - 'A')
-			}
-		}
+		dst = appendASCII(dst, s[:n])
 		if s = s[n:]; len(s) == 0 {
 			break
 		}
@@ -92,6 +90,32 @@ func appendLower(dst, s []byte) []byte {
 		s = s[size:]
 	}
 	return dst
+}
+
+// appendASCII appends s with the capitals of ASCII in lower case.
+func appendASCII(dst, s []byte) []byte {
+	start := len(dst)
+	dst = append(dst, s...)
+	rest := dst[start:]
+	for ; len(rest) >= 8; rest = rest[8:] {
+		binary.LittleEndian.PutUint64(rest, lower8(binary.LittleEndian.Uint64(rest)))
+	}
+	for i, ch := range rest {
+		if 'A' <= ch && ch <= 'Z' {
+			rest[i] = ch + ('a' - 'A')
+		}
+	}
+	return dst
+}
+
+// ones and highs repeat one byte eight times, to handle eight bytes at once.
+const ones, highs = 0x0101010101010101, 0x8080808080808080
+
+// lower8 returns eight bytes with the capitals of ASCII in lower case.
+func lower8(x uint64) uint64 {
+	low := x &^ highs
+	capitals := (low + (0x80-'A')*ones) &^ (low + (0x7f-'Z')*ones) &^ x & highs
+	return x | capitals>>2
 }
 
 // Said returns the digest that identifies a human message within its session: that of its

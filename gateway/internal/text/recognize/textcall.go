@@ -76,16 +76,17 @@ func withoutComments(command []byte) []byte {
 
 // WithoutNumbers replaces each run of digits in text with one 0, in place.
 func WithoutNumbers(text []byte) []byte {
-	out, number := text[:0], false
+	n, number := 0, false
 	for _, c := range text {
 		isDigit := class[c] == digit
-		switch {
-		case !isDigit:
-			out = append(out, c)
-		case !number:
-			out = append(out, '0')
+		if isDigit {
+			if number {
+				continue
+			}
+			c = '0'
 		}
-		number = isDigit
+		text[n], number = c, isDigit
+		n++
 	}
-	return out
+	return text[:n]
 }
