@@ -283,21 +283,20 @@ var units = []string{"ns", "us", "µs", "μs", "ms", "s", "sec", "secs", "second
 
 // isDuration recognizes "0.03s" and "0.03 seconds".
 func isDuration(word, after string) bool {
-	if word == "" || (word[0] < '0' || word[0] > '9') && word[0] != '.' {
+	n := 0
+	for n < len(word) && ('0' <= word[n] && word[n] <= '9' || word[n] == '.') {
+		n++
+	}
+	switch {
+	case n == 0:
 		return false
-	}
-	digits := strings.TrimRightFunc(word, unicode.IsLetter)
-	if !isNumber(digits) {
-		return false
-	}
-	if digits != word {
-		return slices.Contains(units, word[len(digits):])
-	}
-	if !strings.HasPrefix(after, " ") {
+	case n < len(word):
+		return slices.Contains(units, word[n:])
+	case !strings.HasPrefix(after, " "):
 		return false
 	}
 	unit := first(after)
-	return len(unit) > 1 && slices.Contains(units, strings.Trim(unit, punctuation))
+	return len(unit) > 1 && slices.Contains(units, trimEnd(unit[leading(unit):]))
 }
 
 // first returns the first word of a text if it is near.

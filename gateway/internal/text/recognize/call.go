@@ -78,6 +78,9 @@ func compile(patterns []string) ([]*regexp.Regexp, error) {
 	return out, nil
 }
 
+// IsDefault reports whether all kinds and no patterns are left out, as nil does.
+func (v *Volatile) IsDefault() bool { return v == nil || v.kinds == AllKinds && len(v.patterns) == 0 }
+
 // WithTimes returns the recognition of the same parts, without measured times.
 func (v *Volatile) WithTimes() *Volatile {
 	if v == nil {

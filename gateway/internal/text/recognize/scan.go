@@ -1,6 +1,9 @@
 package recognize
 
-import "slices"
+import (
+	"bytes"
+	"slices"
+)
 
 // The classes of bytes that the scanner distinguishes. Bytes beyond ASCII end a word,
 // since their scripts may have no space before a number.
@@ -36,6 +39,27 @@ var lengths = func() (t [32]uint32) {
 	t['h'&31] |= 1 << 17
 	return t
 }()
+
+// isPlain reports whether the word text[i:w] has no sign of what [scanner.word] finds: one in
+// the letters that it begins or ends with, in its length, or in what is around it. It is
+// for speed, with few branches: nearly every word is plain.
+func isPlain(text []byte, i, w int) bool {
+	if i == 0 || len(text)-w < 8 {
+		return false // the few at the ends
+	}
+	n, end := w-i, uint(text[w-2]|0x20)<<8|uint(text[w-1]|0x20)
+	switch sign := uint32(nameOf(text[i], text[i+1], text[i+2])) | lengths[text[i]&31]>>min(n, 31)&1; {
+	case sign != 0, end == 'i'<<8|'d', end == 'd'<<8|'s', (text[i+3] == '_' || text[i+4] == '_') && (text[i] == 'r' || text[i] == 'm'):
+		return false
+	case text[i-1] == '.' && n > 5, text[i-1] == '/' && bytes.HasSuffix(text[:i], []byte("-results/")):
+		return false
+	case text[w] == '-':
+		return n < 8
+	case text[w] == '.':
+		return !hasPrefix(text[w:], ".output")
+	}
+	return nameEnds[text[w]]&nameEnds[text[w+1]] == 0 && (nameEnds[text[w]] == 0 || class[text[w+1]] != digit) || class[text[afterName(text, w)]] != digit
+}
 
 // name says what the first three letters of a word abbreviate.
 type name uint8

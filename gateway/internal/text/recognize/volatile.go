@@ -94,27 +94,6 @@ func (sc scanner) split(text []byte, emit func(part []byte, volatile bool)) {
 	}
 }
 
-// isPlain reports whether the word text[i:w] has no sign of what [scanner.word] finds: one in
-// the letters that it begins or ends with, in its length, or in what is around it. It is
-// for speed, with few branches: nearly every word is plain.
-func isPlain(text []byte, i, w int) bool {
-	if i == 0 || len(text)-w < 8 {
-		return false // the few at the ends
-	}
-	n, end := w-i, uint(text[w-2]|0x20)<<8|uint(text[w-1]|0x20)
-	switch sign := uint32(nameOf(text[i], text[i+1], text[i+2])) | lengths[text[i]&31]>>min(n, 31)&1; {
-	case sign != 0, end == 'i'<<8|'d', end == 'd'<<8|'s', (text[i+3] == '_' || text[i+4] == '_') && (text[i] == 'r' || text[i] == 'm'):
-		return false
-	case text[i-1] == '.' && n > 5, text[i-1] == '/' && bytes.HasSuffix(text[:i], []byte("-results/")):
-		return false
-	case text[w] == '-':
-		return n < 8
-	case text[w] == '.':
-		return !hasPrefix(text[w:], ".output")
-	}
-	return nameEnds[text[w]]&nameEnds[text[w+1]] == 0 && (nameEnds[text[w]] == 0 || class[text[w+1]] != digit) || class[text[afterName(text, w)]] != digit
-}
-
 // word returns the span of a volatile part at the word text[i:w], which begins with a
 // letter. The span may begin later: the value after "request_id=".
 func (sc scanner) word(text []byte, i, w int) (start, end int) {

@@ -16,6 +16,8 @@ type exchange struct {
 	said    *turn
 	answers []turn
 	read    message.Exchange
+	// text and result are those of words if the exchange was read just now.
+	text, result []byte
 }
 
 // exchanges returns the messages before the agent's first one, and the newest exchanges
@@ -98,8 +100,10 @@ func (e *exchange) readAll(d *message.Digester) message.Exchange {
 		answer := join(e.answers)
 		x.Printed = action.Form == textact.Fence && textact.LooksLikeResult(answer)
 		x.Human = withMedia(d, recognize.Said(answer), e.answers)
-		x.Answer = withMedia(d, recognize.Result(textact.Result(answer), nil), e.answers)
+		e.result = textact.Result(answer)
+		x.Answer = withMedia(d, recognize.Result(e.result, nil), e.answers)
 	}
+	e.text = bytes.TrimSpace(action.Call)
 	return x
 }
 
@@ -112,8 +116,11 @@ func (e *exchange) round(soft bool) textRound {
 
 // words returns the text of a round's call and its result.
 func (r *textRound) words() (text, result []byte) {
-	if r.of == nil {
+	switch {
+	case r.of == nil:
 		return r.text, r.result
+	case r.of.result != nil:
+		return r.of.text, r.of.result
 	}
 	_, action := r.of.action()
 	return bytes.TrimSpace(action.Call), textact.Result(join(r.of.answers))

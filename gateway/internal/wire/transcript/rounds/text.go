@@ -287,20 +287,30 @@ func (r *Rules) readRound(d *message.Digester, of *textRound) message.ToolCall {
 	call := of.call
 	text, result := of.words()
 	call.Ours = r.Ours(result)
+	whole := len(result)
 	result = withoutNotice(result)
 	if call.Failed = r.failed(result); call.Failed {
 		call.Class, call.Plain = recognize.ErrorClass(result), recognize.IsPlainText(result)
 		call.Look = call.Look || recognize.MayPass(result)
 	}
-	call.Result = recognize.Result(result, r.Volatile)
-	if !call.Failed && recognize.Measures(call.Tool, text) {
-		call.Result = r.measured(result)
-	}
-	if of.of != nil {
-		call.Result = withMedia(d, call.Result, of.of.answers)
+	switch measures := !call.Failed && recognize.Measures(call.Tool, text); {
+	case of.of == nil:
+		call.Result = r.digest(result, measures)
+	case !measures && len(result) == whole && r.Volatile.IsDefault():
+		call.Result = of.of.read.Answer // which is the same
+	default:
+		call.Result = withMedia(d, r.digest(result, measures), of.of.answers)
 	}
 	if call.Failed || len(result) >= longResult {
 		call.Loose = recognize.Loose(call.Tool, text, call.Failed)
 	}
 	return call
+}
+
+// digest returns the digest of a result, which may tell measured times.
+func (r *Rules) digest(result []byte, measures bool) fingerprint.Digest {
+	if measures {
+		return r.measured(result)
+	}
+	return recognize.Result(result, r.Volatile)
 }
