@@ -13,6 +13,7 @@ import (
 
 	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/kit/jsanswer"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
@@ -30,9 +31,6 @@ func timerAt(subject string) timer {
 	return timer{loopID, key}
 }
 
-// codeNoMessage is JetStream's error code for a subject without a message.
-const codeNoMessage = 10037
-
 // timerOf returns the timer of an incident, or its marker, by the incident's id. It asks
 // the stream's leader: a replica may be behind.
 func (r *Recorder) timerOf(ctx context.Context, loopID string) (timer, error) {
@@ -41,22 +39,17 @@ func (r *Recorder) timerOf(ctx context.Context, loopID string) (timer, error) {
 		return timer{}, err
 	}
 	answer, err := r.inbox.Ask(ctx, &nats.Msg{Subject: r.nc.API("STREAM.MSG.GET." + natskit.BucketStream(schemas.BucketTimers)), Data: which})
-	var got struct {
-		Error   *jetstream.APIError
-		Message struct{ Subject string }
-	}
+	var got jsanswer.Message
 	if err == nil {
-		err = json.Unmarshal(answer, &got)
+		got, err = jsanswer.Stored(answer)
 	}
 	switch {
 	case err != nil:
 		return timer{}, fmt.Errorf("read timer of incident %s: %w", loopID, err)
-	case got.Error != nil && got.Error.ErrorCode == codeNoMessage:
+	case got.Sequence == 0:
 		return timer{}, ErrNotOpen
-	case got.Error != nil:
-		return timer{}, fmt.Errorf("read timer of incident %s: %w", loopID, got.Error)
 	}
-	return timerAt(got.Message.Subject), nil
+	return timerAt(got.Subject), nil
 }
 
 // arm sets the timer of an incident.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/unloop/unloop/schemas/kit/jsanswer"
 )
 
 // cell is a key with pending steps, and exists only while there are any. All fields but
@@ -138,7 +140,7 @@ func (l *Ledger[S, P]) written(c *cell[S], stored revision[S], err error) {
 		l.metrics.behind.Inc()
 		l.forget(c.key)
 		l.finish(c, nil)
-	case errors.Is(err, errConflict):
+	case errors.Is(err, jsanswer.ErrConflict):
 		l.metrics.conflicts.Inc()
 		l.lost(c)
 	case err != nil:

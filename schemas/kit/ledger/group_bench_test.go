@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
 
+	"github.com/unloop/unloop/schemas/kit/jsanswer"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
@@ -111,7 +112,7 @@ func (g *groups) single(from, size int) error {
 	for i := range size {
 		g.inbox.Request(g.message(from+i), func(answer []byte, err error) {
 			if err == nil {
-				_, err = parseAck(answer)
+				_, err = jsanswer.Sequence(answer)
 			}
 			answers <- err
 		})
@@ -139,7 +140,7 @@ func (g *groups) atomic(from, size int) error {
 		m.Header["Nats-Batch-Commit"] = []string{"1"}
 		g.inbox.Request(m, func(answer []byte, err error) {
 			if err == nil {
-				_, err = parseAck(answer)
+				_, err = jsanswer.Sequence(answer)
 			}
 			answers <- err
 		})

@@ -1,6 +1,10 @@
 package ledger
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/unloop/unloop/schemas/kit/jsanswer"
+)
 
 // Parted is a record in parts: each write stores only the newest part, under a slot of its
 // key, "KEY.SLOT". The newest part names the older ones that still belong to the
@@ -51,13 +55,13 @@ func (l *Ledger[S, P]) complete(rev revision[S], seen S, done func(revision[S], 
 	var fault error
 	left := len(missing)
 	for _, seq := range missing {
-		l.load(rev.place, selector{Sequence: seq}, func(m message, err error) {
+		l.load(rev.place, selector{Sequence: seq}, func(m jsanswer.Message, err error) {
 			mu.Lock()
 			switch {
 			case err != nil:
 				fault = err
-			case len(m.data) > 0:
-				record.Add(seq, m.data)
+			case len(m.Data) > 0:
+				record.Add(seq, m.Data)
 				rev.size = record.Size()
 			}
 			left--

@@ -14,6 +14,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/unloop/unloop/schemas/kit/jsanswer"
 )
 
 // movedHeader marks a seal: the record is at another place, or is about to be. Its value is
@@ -25,16 +27,6 @@ const maxAttempts = 32
 
 // ErrContended means that other processes wrote the record at each attempt to move it.
 var ErrContended = errors.New("record cannot be moved: others write it")
-
-// errConflict means that the key's revision is not the expected one.
-var errConflict = errors.New("wrong last sequence")
-
-// JetStream's error codes (nats-server, server/errors.json).
-const (
-	codeWrongLast         = 10071
-	codeWrongLastConstant = 10164 // the same, with replicas
-	codeNoMessage         = 10037
-)
 
 // Mover moves records.
 type Mover struct {
@@ -75,7 +67,7 @@ func (m Mover) Move(ctx context.Context, s Scheme, bucket, key string) error {
 		}
 		known = false
 		done, err := m.attempt(ctx, s, old, from, to, key, mark)
-		if !errors.Is(err, errConflict) && (done || err != nil) {
+		if !errors.Is(err, jsanswer.ErrConflict) && (done || err != nil) {
 			return err
 		}
 	}
@@ -98,7 +90,7 @@ func (m Mover) attempt(ctx context.Context, s Scheme, old stored, from, to, key 
 		}
 	}
 	// It outlives the seal: its time begins later. It may exist: then a move was not finished.
-	if _, err = m.put(ctx, to, key, old.data, 0, old.ttl, nil); err != nil && !errors.Is(err, errConflict) {
+	if _, err = m.put(ctx, to, key, old.data, 0, old.ttl, nil); err != nil && !errors.Is(err, jsanswer.ErrConflict) {
 		return false, err
 	}
 	_, err = m.put(ctx, from, key, nil, old.seq, seconds(SealTime), mark)
@@ -115,22 +107,14 @@ func (m Mover) put(ctx context.Context, bucket, key string, data []byte, seq uin
 		msg.Header[jetstream.MsgTTLHeader] = []string{ttl}
 	}
 	answer, err := m.Ask(ctx, msg)
+	var written uint64
+	if err == nil {
+		written, err = jsanswer.Sequence(answer)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("write %s to %s: %w", key, bucket, err)
 	}
-	a, err := read(answer)
-	switch {
-	case err != nil:
-		return 0, fmt.Errorf("write %s to %s: %w", key, bucket, err)
-	case a.Error == nil && a.Seq > 0:
-		return a.Seq, nil
-	case a.Error != nil && (a.Error.ErrorCode == codeWrongLast || a.Error.ErrorCode == codeWrongLastConstant):
-		return 0, errConflict
-	case a.Error != nil:
-		return 0, fmt.Errorf("write %s to %s: %w", key, bucket, a.Error)
-	default:
-		return 0, fmt.Errorf("write %s to %s: answer without a sequence", key, bucket)
-	}
+	return written, nil
 }
 
 // last returns the last message of a key, as the stream's leader has it.
@@ -143,36 +127,8 @@ func (m Mover) last(ctx context.Context, bucket, key string) (stored, error) {
 	if err != nil {
 		return stored{}, err
 	}
-	a, err := read(answer)
-	switch {
-	case err != nil:
-		return stored{}, err
-	case a.Error != nil && a.Error.ErrorCode == codeNoMessage:
-		return stored{}, nil
-	case a.Error != nil:
-		return stored{}, a.Error
-	case a.Message == nil:
-		return stored{}, errors.New("no message in the answer")
-	}
-	return stored{a.Message.Seq, a.Message.Data, header(a.Message.Headers, jetstream.MsgTTLHeader), Moved(a.Message.Headers)}, nil
-}
-
-// answer is the common part of JetStream's answers to writes and reads.
-type answer struct {
-	Error   *jetstream.APIError `json:"error"`
-	Seq     uint64              `json:"seq"`
-	Message *struct {
-		Seq     uint64 `json:"seq"`
-		Data    []byte `json:"data"`
-		Headers []byte `json:"hdrs"`
-	} `json:"message"`
-}
-
-func read(data []byte) (a answer, err error) {
-	if err := json.Unmarshal(data, &a); err != nil {
-		return a, fmt.Errorf("unreadable answer: %w", err)
-	}
-	return a, nil
+	last, err := jsanswer.Stored(answer)
+	return stored{last.Sequence, last.Data, header(last.Headers, jetstream.MsgTTLHeader), Moved(last.Headers)}, err
 }
 
 // header returns a header of a stored message.
