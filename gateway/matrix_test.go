@@ -182,7 +182,7 @@ func (s *shape) request(t *testing.T) *request.Request {
 }
 
 func describePrompt(p *provider.Prompt) string {
-	words := []string{"model " + p.Model, fmt.Sprint(p.Messages, " messages")}
+	words := []string{"model " + p.Model, fmt.Sprint(p.Transcript.Messages(), " messages")}
 	for _, w := range []struct {
 		word string
 		is   bool

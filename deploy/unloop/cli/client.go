@@ -115,29 +115,19 @@ func dataDirs() []string {
 // sealed returns the values in force in a bucket whose records operators seal, without those
 // that cannot be read as JSON.
 func sealed[T any](ctx context.Context, js jetstream.JetStream, trust seal.Trust, bucket string) ([]T, error) {
-	records, err := natskit.History(ctx, js, bucket, ">")
+	entries, err := natskit.StoredEntries(ctx, js, bucket, ">")
 	if err != nil {
 		return nil, explain(err)
 	}
-	inForce := map[string]seal.Record{}
-	var order []string
-	for _, r := range records {
-		record, err := trust.Open(bucket, r.Key, r.Value)
-		before, known := inForce[r.Key]
-		if err != nil || known && record.At.Before(before.At) {
-			continue
-		}
-		if !known {
-			order = append(order, r.Key)
-		}
-		inForce[r.Key] = record
-	}
-	all := []T{}
-	for _, key := range order {
+	inForce := &seal.Register{Trust: trust, Bucket: bucket}
+	inForce.Take(entries, true)
+	all, seen := []T{}, map[string]bool{}
+	for _, e := range entries {
 		var v T
-		if json.Unmarshal(inForce[key].Content, &v) == nil {
+		if content, ok := inForce.Content(e.Key()); ok && !seen[e.Key()] && json.Unmarshal(content, &v) == nil {
 			all = append(all, v)
 		}
+		seen[e.Key()] = true
 	}
 	return all, nil
 }

@@ -151,10 +151,6 @@ type Check struct {
 // must not wait. A goroutine for each check that only waits for its writes would cost a
 // tenth more processor time.
 func (d *Decider) Start(ctx context.Context, check *checkpb.Check, written func()) *Check {
-	if d.Peers != nil && check.GetHit() == "" { // of a gateway of an earlier version
-		check = proto.CloneOf(check)
-		check.Hit = newHit()
-	}
 	c := &Check{d: d, check: check, written: written, malformed: !evaluate.Bounded(check)}
 	c.open.Store(1)
 	if !c.malformed {

@@ -21,7 +21,6 @@ import (
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/decide"
 	"github.com/unloop/unloop/detector/internal/evaluate"
-	"github.com/unloop/unloop/detector/internal/hitid"
 	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/detector/internal/limit"
 	"github.com/unloop/unloop/detector/internal/metrics"
@@ -293,12 +292,14 @@ func TestPartsOfOtherDetectors(t *testing.T) {
 	} {
 		f := newFixture()
 		f.store.owner, *f.peer = "other", c.peer
-		d := f.decide(t, check("a"))
+		asked := check("a")
+		asked.Hit = "q6urq6ur"
+		d := f.decide(t, asked)
 		sent := f.peer.sent.GetCheck()
 		if d.GetHitCounts()[0] != c.hits || d.GetError() != c.error || len(sent.GetCounters()) != 1 {
 			t.Errorf("%s: %v", name, d)
 		}
-		if len(sent.GetHit()) != hitid.IDSize { // whatever the gateway sent
+		if sent.GetHit() != asked.GetHit() {
 			t.Errorf("%s: the hit's id is %q", name, sent.GetHit())
 		}
 	}

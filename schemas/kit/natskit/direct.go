@@ -127,23 +127,6 @@ type Record struct {
 	Value []byte
 }
 
-// History reads the records of a bucket whose keys match a subject such as ">", oldest first,
-// with the earlier ones of each key. A deletion is an empty record.
-func History(ctx context.Context, js jetstream.JetStream, bucket, keys string) (all []Record, err error) {
-	prefix := "$KV." + bucket + "."
-	for msg, err := range Messages(ctx, js, bucket, keys) {
-		if err != nil {
-			return nil, err
-		}
-		r := Record{strings.TrimPrefix(msg.Subject, prefix), msg.Data}
-		if msg.Deletes() {
-			r.Value = nil
-		}
-		all = append(all, r)
-	}
-	return all, nil
-}
-
 // Deletes reports whether a message marks the end of a record.
 func (m Stored) Deletes() bool {
 	return m.Header.Get("KV-Operation") != "" || m.Header.Get(jetstream.MarkerReasonHeader) != ""

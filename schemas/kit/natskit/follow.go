@@ -27,15 +27,21 @@ type Follower struct {
 // the connection (all is then true), and with each entry that changes. An option such as
 // jetstream.IncludeHistory has the earlier entries of each key come before its last.
 func (f *Follower) Follow(ctx context.Context, bucket, keys string, apply func(entries []jetstream.KeyValueEntry, all bool), opts ...jetstream.WatchOpt) error {
+	return f.again(ctx, bucket, func(reconnected <-chan struct{}) error {
+		return f.watch(ctx, bucket, keys, apply, reconnected, opts)
+	})
+}
+
+// again follows a bucket until the context ends: anew whenever follow returns, and after a
+// pause if it errs.
+func (f *Follower) again(ctx context.Context, bucket string, follow func(reconnected <-chan struct{}) error) error {
 	reconnected, stopListening := f.Conn.Changed()
 	defer stopListening()
 	for ctx.Err() == nil {
-		err := f.watch(ctx, bucket, keys, apply, reconnected, opts)
-		if err == nil || ctx.Err() != nil {
-			continue // a new connection, or the end
+		if err := follow(reconnected); err != nil && ctx.Err() == nil {
+			f.Log.Debug("bucket cannot be followed, retrying", "bucket", bucket, "error", err)
+			_ = pause.For(ctx, followAfter) // the loop looks whether that was the end
 		}
-		f.Log.Debug("bucket cannot be followed, retrying", "bucket", bucket, "error", err)
-		_ = pause.For(ctx, followAfter) // the loop looks whether that was the end
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package natskit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,17 +15,26 @@ import (
 // Leftover returns the streams that are named like Unloop's, have records, and are none of
 // this release's: another release wrote them, and this one does not read them.
 func Leftover(ctx context.Context, js jetstream.JetStream) ([]*jetstream.StreamInfo, error) {
+	left, _, err := leftover(ctx, js)
+	return left, err
+}
+
+// leftover is Leftover that also returns why this release can't go on with its own streams.
+func leftover(ctx context.Context, js jetstream.JetStream) (left []*jetstream.StreamInfo, fault, err error) {
 	known := Layout{}.Everything().Streams()
-	var left []*jetstream.StreamInfo
+	var faults []error
 	list := js.ListStreams(ctx)
 	for info := range list.Info() {
 		name := strings.TrimPrefix(info.Config.Name, BucketStream(""))
-		if strings.HasPrefix(name, schemas.StreamPrefix) && info.State.Msgs > 0 && !slices.Contains(known, baseStream(info.Config.Name)) {
+		switch {
+		case slices.Contains(known, info.Config.Name):
+			faults = append(faults, StateFault(info.Config))
+		case strings.HasPrefix(name, schemas.StreamPrefix) && info.State.Msgs > 0 && !slices.Contains(known, baseStream(info.Config.Name)):
 			left = append(left, info)
 		}
 	}
 	if err := list.Err(); err != nil {
-		return nil, fmt.Errorf("list the streams: %w", err)
+		return nil, nil, fmt.Errorf("list the streams: %w", err)
 	}
-	return left, nil
+	return left, errors.Join(faults...), nil
 }

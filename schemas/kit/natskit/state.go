@@ -97,25 +97,14 @@ func (c *Conn) checkState(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, directWithin)
 	defer cancel()
 	return c.unlessRefused(ctx, func(ctx context.Context) error {
-		known := map[string]bool{}
-		for _, name := range (Layout{}).Everything().Streams() {
-			known[name] = true
-		}
-		list := c.JetStream().ListStreams(ctx)
-		var faults []error
-		for info := range list.Info() {
-			if known[info.Config.Name] {
-				faults = append(faults, StateFault(info.Config))
-			}
-		}
-		if err := errors.Join(append(faults, list.Err())...); err != nil {
+		left, fault, err := leftover(ctx, c.JetStream())
+		if err := errors.Join(fault, err); err != nil {
 			return err
 		}
-		left, err := Leftover(ctx, c.JetStream())
 		for _, info := range left {
 			c.log.Warn("state of another release is not read: run the release that wrote it until it has expired, or remove the stream (nats stream rm)",
 				slog.String("stream", info.Config.Name), slog.Uint64("records", info.State.Msgs))
 		}
-		return err
+		return nil
 	}, c.API("STREAM.LIST"))
 }

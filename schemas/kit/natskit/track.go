@@ -8,8 +8,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
 // The first pause of Track after a write, and the longest one, while nothing is written.
@@ -20,28 +18,15 @@ const trackSoon, trackIdle, trackLooks = 20 * time.Millisecond, time.Second, 5
 // others can have anything stored: clients take a message whose headers look like a status
 // for one of their consumer's own, and would wait forever behind it.
 func (f *Follower) Track(ctx context.Context, bucket, keys string, apply func(entries []jetstream.KeyValueEntry, all bool)) error {
-	reconnected, stopListening := f.Conn.Changed()
-	defer stopListening()
 	written := make(chan struct{}, 1)
-	stop, err := f.Conn.Subscribe("$KV."+bucket+"."+keys, func(*nats.Msg) {
-		select {
-		case written <- struct{}{}:
-		default: // one value is enough
-		}
-	})
+	stop, err := f.Conn.Subscribe("$KV."+bucket+"."+keys, func(*nats.Msg) { signal(written) })
 	if err != nil {
 		return err
 	}
 	defer stop()
-	for ctx.Err() == nil {
-		err := f.track(ctx, bucket, keys, apply, reconnected, written)
-		if err == nil || ctx.Err() != nil {
-			continue // all is read again, or the end
-		}
-		f.Log.Debug("bucket cannot be followed, retrying", "bucket", bucket, "error", err)
-		_ = pause.For(ctx, followAfter) // the loop looks whether that was the end
-	}
-	return nil
+	return f.again(ctx, bucket, func(reconnected <-chan struct{}) error {
+		return f.track(ctx, bucket, keys, apply, reconnected, written)
+	})
 }
 
 // track reads all entries and follows changes, until a lost connection is back or the

@@ -132,7 +132,7 @@ func (c *Checker) tell(caller uint64, body []byte, end func()) {
 		return
 	}
 	c.inbox.Request(&nats.Msg{Subject: schemas.OutcomeSubject(name), Data: body}, func(_ []byte, err error) {
-		if errors.Is(err, natskit.ErrNoResponder) { // it is gone, or of an earlier version
+		if errors.Is(err, natskit.ErrNoResponder) { // it is gone
 			anybody()
 			return
 		}

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -121,7 +122,7 @@ func (x *exchange) pump(body *request.Body) {
 func (x *exchange) sendBack(part []byte, last bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.send(&procv3.ProcessingResponse{Response: &procv3.ProcessingResponse_RequestBody{RequestBody: &procv3.BodyResponse{Response: streamed(part, last)}}})
+	x.sendBody(streamed(part, last))
 }
 
 // sendEnd ends the body that is sent back.
@@ -137,6 +138,18 @@ func (x *exchange) sendEnd() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.send(requestTrailers())
+}
+
+// sendHeaders answers the request's headers with changes of them, and sendBody its body or a part of
+// it.
+func (x *exchange) sendHeaders(m *procv3.HeaderMutation) {
+	x.send(&procv3.ProcessingResponse{Response: &procv3.ProcessingResponse_RequestHeaders{
+		RequestHeaders: &procv3.HeadersResponse{Response: &procv3.CommonResponse{HeaderMutation: m}},
+	}})
+}
+
+func (x *exchange) sendBody(r *procv3.CommonResponse) {
+	x.send(&procv3.ProcessingResponse{Response: &procv3.ProcessingResponse_RequestBody{RequestBody: &procv3.BodyResponse{Response: r}}})
 }
 
 func streamed(part []byte, last bool) *procv3.CommonResponse {
@@ -176,9 +189,7 @@ func (x *exchange) settleStop() {
 func (x *exchange) settlePass() {
 	if x.headers {
 		x.headers = false
-		x.send(&procv3.ProcessingResponse{Response: &procv3.ProcessingResponse_RequestHeaders{RequestHeaders: &procv3.HeadersResponse{
-			Response: &procv3.CommonResponse{HeaderMutation: x.mutation(x.changed, x.secrets)},
-		}}})
+		x.sendHeaders(x.mutation(x.changed, x.secrets))
 	}
 	for ; x.bodies > 0; x.bodies-- {
 		response := &procv3.CommonResponse{}
@@ -190,7 +201,7 @@ func (x *exchange) settlePass() {
 		case x.changed != nil:
 			response.BodyMutation = &procv3.BodyMutation{Mutation: &procv3.BodyMutation_ClearBody{ClearBody: true}}
 		}
-		x.send(&procv3.ProcessingResponse{Response: &procv3.ProcessingResponse_RequestBody{RequestBody: &procv3.BodyResponse{Response: response}}})
+		x.sendBody(response)
 	}
 	if x.trailers && (!x.duplex || x.upload == nil) {
 		x.trailers = false
@@ -220,18 +231,10 @@ func (x *exchange) mutation(changed []byte, without []string) *procv3.HeaderMuta
 // answered takes the headers of the answer, which get those that say what was found.
 func (x *exchange) answered(h *procv3.HttpHeaders) {
 	d := describe(h.GetHeaders())
-	status := http.StatusOK
-	for _, header := range h.GetHeaders().GetHeaders() {
-		if header.GetKey() == ":status" {
-			if n, err := strconv.Atoi(string(header.GetRawValue()) + header.GetValue()); err == nil {
-				status = n
-			}
-		}
-	}
 	if x.upload != nil { // an answer may come before all of the request
 		x.upload.end(errCut)
 	}
-	res := &http.Response{StatusCode: status, Proto: "HTTP/2.0", ProtoMajor: 2, Header: d.header, Body: http.NoBody, ContentLength: announced(d.header)}
+	res := &http.Response{StatusCode: cmp.Or(d.status, http.StatusOK), Proto: "HTTP/2.0", ProtoMajor: 2, Header: d.header, Body: http.NoBody, ContentLength: announced(d.header)}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.in != nil {

@@ -60,12 +60,13 @@ func (h *Handler) process(ctx context.Context, s *processor) error {
 // newExchange returns the exchange that a first message begins.
 func newExchange(s *processor, c *call, first *procv3.ProcessingRequest, cancel context.CancelFunc) *exchange {
 	mode := first.GetProtocolConfig()
+	body := mode.GetRequestBodyMode()
 	x := &exchange{
 		stream: s, call: c, cancel: cancel, silent: first.GetObservabilityMode(),
-		duplex:       mode.GetRequestBodyMode() == modev3.ProcessingMode_FULL_DUPLEX_STREAMED,
+		duplex:       body == modev3.ProcessingMode_FULL_DUPLEX_STREAMED,
 		answerDuplex: mode.GetResponseBodyMode() == modev3.ProcessingMode_FULL_DUPLEX_STREAMED,
-		once:         mode.GetRequestBodyMode() == modev3.ProcessingMode_BUFFERED, partial: mode.GetRequestBodyMode() == modev3.ProcessingMode_BUFFERED_PARTIAL,
-		bodyless: mode != nil && mode.GetRequestBodyMode() == modev3.ProcessingMode_NONE,
+		once:         body == modev3.ProcessingMode_BUFFERED, partial: body == modev3.ProcessingMode_BUFFERED_PARTIAL,
+		bodyless: mode != nil && body == modev3.ProcessingMode_NONE,
 		answer:   make(chan *http.Response, 1), told: make(chan struct{}), over: make(chan struct{}),
 	}
 	if x.silent { // answers to what is only observed are ignored
@@ -90,9 +91,7 @@ func (x *exchange) begin(d *described, ended bool) {
 		x.headers = true
 		return
 	}
-	x.send(&procv3.ProcessingResponse{Response: &procv3.ProcessingResponse_RequestHeaders{RequestHeaders: &procv3.HeadersResponse{
-		Response: &procv3.CommonResponse{HeaderMutation: &procv3.HeaderMutation{RemoveHeaders: x.secrets}},
-	}}})
+	x.sendHeaders(&procv3.HeaderMutation{RemoveHeaders: x.secrets})
 }
 
 // finish answers a request that did not go on with what the gateway wrote. It returns once that
@@ -159,19 +158,15 @@ func (x *exchange) take(m *procv3.ProcessingRequest) error {
 
 // uploaded takes a part of the request's body.
 func (x *exchange) uploaded(b *procv3.HttpBody) {
-	if x.upload == nil { // of a mode in which no body was to come
-		x.mu.Lock()
-		x.bodies++
-		x.settle()
-		x.mu.Unlock()
-		return
-	}
 	x.mu.Lock()
-	if !x.duplex {
+	if !x.duplex || x.upload == nil {
 		x.bodies++
 	}
 	x.settle()
 	x.mu.Unlock()
+	if x.upload == nil { // of a mode in which no body was to come
+		return
+	}
 	x.upload.add(b.GetBody())
 	if b.GetEndOfStream() || x.once || x.partial {
 		x.upload.end(nil)

@@ -20,6 +20,7 @@ import (
 // described is a request in the words of Envoy.
 type described struct {
 	method, path, host string
+	status             int // of an answer; 0 for none
 	header             http.Header
 	body               io.ReadCloser
 	length             int64
@@ -37,6 +38,8 @@ func describe(m *corev3.HeaderMap) described {
 			d.path = value
 		case ":authority", "host":
 			d.host = value
+		case ":status":
+			d.status, _ = strconv.Atoi(value) // it stays 0
 		default:
 			if !strings.HasPrefix(name, ":") {
 				d.header.Add(name, value)

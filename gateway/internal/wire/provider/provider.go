@@ -136,8 +136,6 @@ type Prompt struct {
 	Opening fingerprint.Digest
 	// Tail are the newest messages, oldest first.
 	Tail []Message
-	// Messages is the number of messages in the request.
-	Messages int
 	// Transcript is the conversation. It is valid as long as the body is unchanged.
 	Transcript *transcript.Transcript
 	// Size is the size of the body, if it is known; zero if it is not.

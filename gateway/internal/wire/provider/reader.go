@@ -66,7 +66,7 @@ func (r *Reader) Parsed(name string, err error) (*Prompt, error) {
 	if r.Past != nil {
 		p.Size = r.Past.Close()
 	}
-	p.Transcript, p.Messages, p.Tail = r.T, r.T.Messages(), r.T.Tail()
+	p.Transcript, p.Tail = r.T, r.T.Tail()
 	if !p.Delta {
 		p.Opening = r.T.Opening()
 	}

@@ -290,7 +290,7 @@ func (s suite) tail(t *testing.T) {
 func (s suite) identity(t *testing.T) {
 	t.Parallel()
 	base := s.parse(t, Fixing(), provider.Options{})
-	if base.Model != "m-1" || base.Messages == 0 {
+	if base.Model != "m-1" || base.Transcript.Messages() == 0 {
 		t.Errorf("prompt is %+v", base)
 	}
 	for name, c := range map[string]struct {
