@@ -3,6 +3,8 @@ package decide
 import (
 	"sync"
 	"time"
+
+	"github.com/unloop/unloop/schemas/bounded"
 )
 
 const (
@@ -51,12 +53,7 @@ func (s *shares) begin(caller string) map[int64]int64 {
 	if s.held == nil {
 		s.held = map[string]map[int64]int64{}
 	}
-	if len(s.held) >= maxHolders {
-		for other := range s.held {
-			delete(s.held, other)
-			break
-		}
-	}
+	bounded.MakeRoom(s.held, caller, maxHolders)
 	s.held[caller] = map[int64]int64{}
 	return s.held[caller]
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/unloop/unloop/schemas/bounded"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
@@ -47,8 +48,8 @@ func (m *Memory) send(session, prompt string, now time.Time) {
 			s.wentOn = s.wentOn || s.session == session
 		}
 	}
-	makeRoom(m.newest, session, maxSessions)
-	makeRoom(m.senders, prompt, maxPrompts)
+	bounded.MakeRoom(m.newest, session, maxSessions)
+	bounded.MakeRoom(m.senders, prompt, maxPrompts)
 	m.newest[session] = prompt
 	for _, s := range m.senders[prompt] {
 		if s.session == session {

@@ -3,6 +3,8 @@ package workload
 import (
 	"slices"
 	"time"
+
+	"github.com/unloop/unloop/schemas/bounded"
 )
 
 const (
@@ -78,7 +80,7 @@ func (m *Memory) add(key line, own *turn, window time.Duration, keep bool) turns
 	})
 	after := turns{before.since, append(list[max(0, len(list)-maxTurns+1):], *own)}
 	if keep {
-		makeRoom(m.turns, key, maxCallers)
+		bounded.MakeRoom(m.turns, key, maxCallers)
 		m.turns[key] = after
 	}
 	return after

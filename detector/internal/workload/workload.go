@@ -95,14 +95,3 @@ func (m *Memory) judge(check *checkpb.Check, c *checkpb.Counter, now time.Time) 
 	known := m.add(later, &own, window, !check.GetPeek())
 	return Judgement{Usual: goOn(known.list, row) || isApart(known.list, row), Since: known.since}
 }
-
-// makeRoom removes any entry of a map that holds limit entries, unless the map has the key.
-func makeRoom[K comparable, V any](m map[K]V, key K, limit int) {
-	if _, known := m[key]; known || len(m) < limit {
-		return
-	}
-	for old := range m {
-		delete(m, old)
-		return
-	}
-}

@@ -12,11 +12,11 @@ import (
 	"math"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/unloop/unloop/embedworker/internal/compare"
 	"github.com/unloop/unloop/embedworker/internal/embed"
 	"github.com/unloop/unloop/embedworker/internal/vectors"
+	"github.com/unloop/unloop/schemas/bounded"
 	"github.com/unloop/unloop/schemas/details"
 )
 
@@ -233,7 +233,7 @@ const storedText = 4096
 func (c *Checker) compare(ctx context.Context, q Query, r vectors.Request) (vectors.History, error) {
 	defer c.timed("store", time.Now())
 	if q.StoreText {
-		r.Text = clip(strings.ToValidUTF8(strings.Join(q.halves(), "\n"), "\uFFFD"), storedText)
+		r.Text = bounded.Text(strings.ToValidUTF8(strings.Join(q.halves(), "\n"), "\uFFFD"), storedText)
 	}
 	return c.store.Compare(ctx, r)
 }
@@ -253,15 +253,4 @@ func (c *Checker) request(q Query, s compare.Subject) vectors.Request {
 		r.TTL = DefaultTTL
 	}
 	return r
-}
-
-// clip returns at most n bytes of the beginning of text, whole characters.
-func clip(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n]
 }

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/unloop/unloop/schemas/bounded"
 )
 
 // Limits of wrong keys. They stop guessing and bound the cost of checks, and tolerate an
@@ -123,17 +125,9 @@ func (l *Limiter) forget(now time.Time) {
 func (l *Limiter) Passed(a Attempt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, known := l.welcome[a.visitor]; known {
-		return
-	}
 	if l.welcome == nil {
 		l.welcome = map[visitor]struct{}{}
 	}
-	if len(l.welcome) >= maxWelcome {
-		for old := range l.welcome {
-			delete(l.welcome, old)
-			break
-		}
-	}
+	bounded.MakeRoom(l.welcome, a.visitor, maxWelcome)
 	l.welcome[a.visitor] = struct{}{}
 }

@@ -3,7 +3,7 @@ package checker
 import (
 	"google.golang.org/protobuf/proto"
 
-	"github.com/unloop/unloop/gateway/internal/share/bounded"
+	"github.com/unloop/unloop/schemas/bounded"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 

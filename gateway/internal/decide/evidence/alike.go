@@ -7,7 +7,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/unloop/unloop/gateway/internal/share/bounded"
+	"github.com/unloop/unloop/schemas/bounded"
 	"github.com/unloop/unloop/schemas/details"
 	"github.com/unloop/unloop/schemas/semanticpb"
 )

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/unloop/unloop/gateway/internal/share/bounded"
+	"github.com/unloop/unloop/schemas/bounded"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/policy"
 )

@@ -3,8 +3,8 @@ package intake
 import (
 	"sync"
 
-	"github.com/unloop/unloop/gateway/internal/share/bounded"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
+	"github.com/unloop/unloop/schemas/bounded"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 

@@ -15,8 +15,8 @@ import (
 
 	"github.com/unloop/unloop/gateway/internal/decide/outcome"
 	"github.com/unloop/unloop/gateway/internal/memory/account"
-	"github.com/unloop/unloop/gateway/internal/share/bounded"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
+	"github.com/unloop/unloop/schemas/bounded"
 	"github.com/unloop/unloop/schemas/kit/tracing"
 )
 

@@ -17,8 +17,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/unloop/unloop/gateway/internal/share/bounded"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/schemas/bounded"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 

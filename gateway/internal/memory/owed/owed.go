@@ -13,9 +13,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/unloop/unloop/gateway/internal/share/bounded"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/schemas"
+	"github.com/unloop/unloop/schemas/bounded"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/fingerprint"
 	"github.com/unloop/unloop/schemas/kit/natskit"

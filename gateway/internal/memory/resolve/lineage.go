@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/unloop/unloop/gateway/internal/share/bounded"
+	"github.com/unloop/unloop/schemas/bounded"
 )
 
 const (

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/unloop/unloop/gateway/internal/text/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/tree"
@@ -50,6 +51,21 @@ func (r *Reader) ReadBody(object func(*jsonwalk.Walker) error) error {
 func (r *Reader) ReadMembers(member func(w *jsonwalk.Walker, name []byte) error) error {
 	return r.ReadBody(func(w *jsonwalk.Walker) error {
 		return w.Object(func(name []byte) error { return member(w, name) })
+	})
+}
+
+// OfferNamed reads the name of a tool, which may stand within one of some members.
+func (r *Reader) OfferNamed(w *jsonwalk.Walker, within ...string) error {
+	return w.Members(func(name []byte) error {
+		switch {
+		case string(name) == "name":
+			tool, err := w.Bytes()
+			r.T.Offer(tool)
+			return err
+		case slices.Contains(within, string(name)):
+			return r.OfferNamed(w, within...)
+		}
+		return nil
 	})
 }
 

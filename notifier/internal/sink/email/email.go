@@ -17,13 +17,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/wneessen/go-mail"
 
 	"github.com/unloop/unloop/notifier/internal/outbound"
 	"github.com/unloop/unloop/notifier/internal/render"
 	"github.com/unloop/unloop/notifier/internal/sink"
+	"github.com/unloop/unloop/schemas/bounded"
 )
 
 // Security is how a connection is encrypted.
@@ -187,7 +187,7 @@ func (e *Email) message(m *sink.Message) (*mail.Msg, error) {
 	msg.SetGenHeader("X-Unloop-Id", token(m.ID))
 	if quoted(text) > sink.MaxBody {
 		// Base64 takes four bytes for three, and a line break for each line.
-		text = cutBytes(text, sink.MaxBody*7/10)
+		text = bounded.Text(text, sink.MaxBody*7/10)
 		msg.SetEncoding(mail.EncodingB64)
 	}
 	msg.SetBodyString(mail.TypeTextPlain, text)
@@ -201,17 +201,6 @@ func quoted(text string) int {
 	_, _ = io.WriteString(w, text) // a buffer takes everything
 	_ = w.Close()
 	return b.Len()
-}
-
-// cutBytes returns at most n bytes of a text, without half characters.
-func cutBytes(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n]
 }
 
 // token returns a text that an address or a header can hold.

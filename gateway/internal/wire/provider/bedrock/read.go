@@ -26,7 +26,7 @@ func (p *reader) member(w *jsonwalk.Walker, name []byte) (err error) {
 			if string(name) != "tools" {
 				return nil
 			}
-			return w.Elements(func() error { return p.tool(w) })
+			return w.Elements(func() error { return p.OfferNamed(w, "toolSpec", "systemTool") })
 		})
 	case "outputConfig":
 		p.Prompt.Structured = w.Kind() == '{'
@@ -46,21 +46,6 @@ func (p *reader) metadata(w *jsonwalk.Walker) error {
 			p.Prompt.User, err = w.String()
 		}
 		return err
-	})
-}
-
-// tool reads the name of a tool, which stands in its specification.
-func (p *reader) tool(w *jsonwalk.Walker) error {
-	return w.Members(func(name []byte) error {
-		switch string(name) {
-		case "toolSpec", "systemTool":
-			return p.tool(w)
-		case "name":
-			tool, err := w.Bytes()
-			p.T.Offer(tool)
-			return err
-		}
-		return nil
 	})
 }
 

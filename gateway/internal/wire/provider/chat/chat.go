@@ -42,22 +42,13 @@ func locate(body []byte) (*tree.Tree, error) {
 	return p.Tree, p.ReadMembers(p.member)
 }
 
-// Hint puts text before that of a leading system or developer message, and into a
-// system message before all others if there is none; or behind the content of the
-// newest message of a user or tool.
+// Hint puts text into the messages.
 func (Chat) Hint(body []byte, text, position string) ([]byte, error) {
 	t, err := locate(body)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", provider.ErrNoPlace, err)
-	case !t.List.Found():
-		return nil, tree.NoPlace("no messages")
-	case position == provider.Result:
-		return t.Append("text", text)
-	case t.Leading.Found():
-		return t.Prepend("text", text)
 	}
-	return splice.PrependElement(body, t.List, fmt.Appendf(nil, `{"role":"system","content":%s}`, splice.Quote(text))), nil
+	return openai.Hint(t, text, position)
 }
 
 // Repair corrects the history. Messages need not begin with a certain role, roles need

@@ -1,8 +1,6 @@
 package chat
 
 import (
-	"fmt"
-
 	"github.com/unloop/unloop/gateway/internal/text/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/text/splice"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/openai"
@@ -34,28 +32,13 @@ func (p *reader) member(w *jsonwalk.Walker, name []byte) (err error) {
 	case "response_format":
 		p.Prompt.Structured, err = openai.Structured(w)
 	case "tools", "functions":
-		err = w.Elements(func() error { return p.tool(w) })
+		err = w.Elements(func() error { return p.OfferNamed(w, "function", "custom") })
 	case "messages":
 		err = p.ReadList(w, func() error { return p.message(w) })
 	default:
 		err = p.who.Member(w, name)
 	}
 	return err
-}
-
-// tool reads the name of a function, which is wrapped in a tool or stands alone.
-func (p *reader) tool(w *jsonwalk.Walker) error {
-	return w.Members(func(name []byte) error {
-		switch string(name) {
-		case "function", "custom":
-			return p.tool(w)
-		case "name":
-			tool, err := w.Bytes()
-			p.T.Offer(tool)
-			return err
-		}
-		return nil
-	})
 }
 
 // head has the members of a message that matter, beside its content and calls.
@@ -96,7 +79,10 @@ func (p *reader) messageMember(w *jsonwalk.Walker, name []byte, h *head) (err er
 		err = p.Content(w)
 		h.content.To = w.Offset()
 	case "tool_calls":
-		err = w.Elements(func() error { return p.call(w) })
+		err = w.Elements(func() error {
+			_, _, err := p.Call(w, "Chat Completions")
+			return err
+		})
 	default:
 		h.sealed = h.sealed || w.Kind() != 'n'
 		err = p.further(w, name, h)
@@ -113,7 +99,7 @@ func (p *reader) further(w *jsonwalk.Walker, name []byte, h *head) (err error) {
 		}
 	case "function_call":
 		if w.Kind() == '{' {
-			err = p.function(w, p.T.Add(message.Part{Kind: message.Call}))
+			err = p.Function(w, p.T.Add(message.Part{Kind: message.Call}))
 		}
 	case "id", "cache_control", "reasoning", "reasoning_content", "reasoning_details", "thinking", "thinking_blocks",
 		"reasoning_text", "reasoning_opaque", "extra_content", "provider_specific_fields": // thinking and its signatures
@@ -125,45 +111,6 @@ func (p *reader) further(w *jsonwalk.Walker, name []byte, h *head) (err error) {
 		}
 	}
 	return err
-}
-
-// call reads an element of the list of calls.
-func (p *reader) call(w *jsonwalk.Walker) error {
-	if w.Kind() != '{' {
-		if p.Tree != nil {
-			p.Tree.Fault = fmt.Errorf("repair Chat Completions body: a call at byte %d: %w", w.Offset(), jsonwalk.ErrKind)
-		}
-		return w.Skip()
-	}
-	from, at := w.Offset(), p.T.Add(message.Part{Kind: message.Call})
-	var id []byte
-	err := w.Object(func(name []byte) (err error) {
-		switch string(name) {
-		case "id":
-			id, err = w.Bytes()
-		case "function", "custom":
-			err = p.function(w, at)
-		}
-		return err
-	})
-	p.T.At(at).ID = id
-	if p.Tree != nil {
-		p.Tree.Block(repair.Block{Kind: repair.Call, ID: string(id), Raw: p.Body[from:w.Offset()]})
-	}
-	return err
-}
-
-// function reads the name and the arguments of a call into the part at an index.
-func (p *reader) function(w *jsonwalk.Walker, at int) error {
-	return w.Members(func(name []byte) (err error) {
-		switch string(name) {
-		case "name":
-			p.T.At(at).Name, err = w.Bytes()
-		case "arguments", "input":
-			p.T.At(at).Value, err = w.Raw()
-		}
-		return err
-	})
 }
 
 // locate ends a message of the tree. A message of a tool is one result. Results in a

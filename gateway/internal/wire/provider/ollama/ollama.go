@@ -59,9 +59,7 @@ func locate(body []byte) (*located, error) {
 	return at, p.read()
 }
 
-// Hint puts text before that of a leading system message, or into one before all others;
-// or behind the newest message of a user or tool. A prompt without a history has its
-// instructions beside it.
+// Hint puts text into the messages. A prompt without a history has its instructions beside it.
 func (Prompts) Hint(body []byte, text, position string) ([]byte, error) {
 	t, err := locate(body)
 	switch {
@@ -71,14 +69,8 @@ func (Prompts) Hint(body []byte, text, position string) ([]byte, error) {
 		return splice.AppendText(body, t.asked, text), nil
 	case !t.List.Found() && t.asked.Kind(body) == '"':
 		return t.Instruct("system", text)
-	case !t.List.Found():
-		return nil, tree.NoPlace("no messages")
-	case position == provider.Result:
-		return t.Append("text", text)
-	case t.Leading.Found():
-		return t.Prepend("text", text)
 	}
-	return splice.PrependElement(body, t.List, fmt.Appendf(nil, `{"role":"system","content":%s}`, splice.Quote(text))), nil
+	return openai.Hint(&t.Tree, text, position)
 }
 
 // Repair corrects a history whose calls and results have ids. Ollama itself takes any

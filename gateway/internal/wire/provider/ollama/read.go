@@ -1,8 +1,6 @@
 package ollama
 
 import (
-	"fmt"
-
 	"github.com/unloop/unloop/gateway/internal/text/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/text/offsets"
 	"github.com/unloop/unloop/gateway/internal/text/splice"
@@ -55,7 +53,7 @@ func (p *reader) member(w *jsonwalk.Walker, name []byte) (err error) {
 	case "format":
 		p.Prompt.Structured, err = structured(w)
 	case "tools":
-		err = w.Elements(func() error { return p.tool(w) })
+		err = w.Elements(func() error { return p.OfferNamed(w, "function") })
 	case "messages":
 		err = p.ReadList(w, func() error { return p.message(w) })
 	case "system":
@@ -73,21 +71,6 @@ func structured(w *jsonwalk.Walker) (bool, error) {
 	kind := w.Kind()
 	raw, err := w.Raw()
 	return kind == '{' || kind == '"' && len(raw) > len(`""`), err
-}
-
-// tool reads the name of a tool's function.
-func (p *reader) tool(w *jsonwalk.Walker) error {
-	return w.Members(func(name []byte) error {
-		switch string(name) {
-		case "function":
-			return p.tool(w)
-		case "name":
-			tool, err := w.Bytes()
-			p.T.Offer(tool)
-			return err
-		}
-		return nil
-	})
 }
 
 // system reads the instructions beside a prompt.
@@ -196,45 +179,16 @@ func (p *reader) messageMember(w *jsonwalk.Walker, name []byte, h *head) (err er
 // call reads an element of the list of calls.
 func (p *reader) call(w *jsonwalk.Walker) error {
 	if w.Kind() != '{' {
-		if p.at != nil {
-			p.at.Fault = fmt.Errorf("repair Ollama body: a call at byte %d: %w", w.Offset(), jsonwalk.ErrKind)
-		}
-		return w.Skip()
-	}
-	from, at := w.Offset(), p.T.Add(message.Part{Kind: message.Call})
-	var id, tool []byte
-	err := w.Object(func(name []byte) (err error) {
-		switch string(name) {
-		case "id":
-			id, err = w.Bytes()
-		case "function":
-			tool, err = p.function(w, at)
-		}
+		_, _, err := p.Call(w, "Ollama")
 		return err
-	})
-	p.T.At(at).ID = id
+	}
+	id, tool, err := p.Call(w, "Ollama")
 	p.calls = append(p.calls, tool)
 	if p.at != nil {
 		p.at.tools[string(id)] = string(tool)
 		p.at.unnamed = p.at.unnamed || len(id) == 0
-		p.at.Block(repair.Block{Kind: repair.Call, ID: string(id), Raw: p.Body[from:w.Offset()]})
 	}
 	return err
-}
-
-// function reads the name and the arguments of a call into the part at an index.
-func (p *reader) function(w *jsonwalk.Walker, at int) (tool []byte, err error) {
-	err = w.Members(func(name []byte) (err error) {
-		switch string(name) {
-		case "name":
-			tool, err = w.Bytes()
-			p.T.At(at).Name = tool
-		case "arguments":
-			p.T.At(at).Value, err = w.Raw()
-		}
-		return err
-	})
-	return tool, err
 }
 
 // locate ends a message of the tree. A message of a tool is one result.

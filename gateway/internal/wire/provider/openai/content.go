@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"fmt"
+
 	"github.com/unloop/unloop/gateway/internal/text/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/repair"
@@ -52,6 +54,45 @@ func (r *Reader) element(w *jsonwalk.Walker) (err error) {
 		r.Tree.Block(p.located(r.Body[from:w.Offset()]))
 	}
 	return err
+}
+
+// Call reads an element of the list of calls, and returns its id and the name of its tool. name is
+// that of the format.
+func (r *Reader) Call(w *jsonwalk.Walker, name string) (id, tool []byte, err error) {
+	if w.Kind() != '{' {
+		if r.Tree != nil {
+			r.Tree.Fault = fmt.Errorf("repair %s body: a call at byte %d: %w", name, w.Offset(), jsonwalk.ErrKind)
+		}
+		return nil, nil, w.Skip()
+	}
+	from, at := w.Offset(), r.T.Add(message.Part{Kind: message.Call})
+	err = w.Object(func(name []byte) (err error) {
+		switch string(name) {
+		case "id":
+			id, err = w.Bytes()
+		case "function", "custom":
+			err = r.Function(w, at)
+		}
+		return err
+	})
+	r.T.At(at).ID = id
+	if r.Tree != nil {
+		r.Tree.Block(repair.Block{Kind: repair.Call, ID: string(id), Raw: r.Body[from:w.Offset()]})
+	}
+	return id, r.T.At(at).Name, err
+}
+
+// Function reads the name and the arguments of a call into the part at an index.
+func (r *Reader) Function(w *jsonwalk.Walker, at int) error {
+	return w.Members(func(name []byte) (err error) {
+		switch string(name) {
+		case "name":
+			r.T.At(at).Name, err = w.Bytes()
+		case "arguments", "input":
+			r.T.At(at).Value, err = w.Raw()
+		}
+		return err
+	})
 }
 
 // part has the members of a part that matter. Results are no parts of the format:

@@ -5,10 +5,13 @@ package openai
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 
 	"github.com/unloop/unloop/gateway/internal/text/jsonwalk"
+	"github.com/unloop/unloop/gateway/internal/text/splice"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
+	"github.com/unloop/unloop/gateway/internal/wire/provider/tree"
 	"github.com/unloop/unloop/gateway/internal/wire/transcript/message"
 	"github.com/unloop/unloop/schemas/client"
 )
@@ -42,6 +45,20 @@ var errorTypes = provider.StatusNames{
 		http.StatusTooManyRequests: "rate_limit_error", http.StatusUnauthorized: "authentication_error", http.StatusForbidden: "permission_error",
 	},
 	Client: "invalid_request_error", Server: "server_error",
+}
+
+// Hint puts text before that of a leading system or developer message, and into a system message
+// before all others if there is none; or behind the content of the newest message of a user or tool.
+func Hint(t *tree.Tree, text, position string) ([]byte, error) {
+	switch {
+	case !t.List.Found():
+		return nil, tree.NoPlace("no messages")
+	case position == provider.Result:
+		return t.Append("text", text)
+	case t.Leading.Found():
+		return t.Prepend("text", text)
+	}
+	return splice.PrependElement(t.Body, t.List, fmt.Appendf(nil, `{"role":"system","content":%s}`, splice.Quote(text))), nil
 }
 
 // Structured reads the format that an answer must have, and reports whether it is

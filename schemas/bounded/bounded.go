@@ -1,4 +1,4 @@
-// Package bounded bounds what clients send: the names that they choose, and the maps that
+// Package bounded bounds what clients send: texts and names that they choose, and the maps that
 // remember the latest traffic. It does not know what the maps remember.
 package bounded
 
@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
+	"unicode/utf8"
 )
 
 // Name returns the name in valid UTF-8, cut to at most most bytes. A cut name ends in a
@@ -17,6 +18,17 @@ func Name(name string, most int) string {
 		name = name[:most-len(short)-1] + "-" + short
 	}
 	return strings.ToValidUTF8(name, "")
+}
+
+// Text returns at most most bytes of the beginning of a text, without half characters.
+func Text(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most]
 }
 
 // MakeRoom removes any entry of a map that holds limit entries, unless the map has
