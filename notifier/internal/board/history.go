@@ -2,10 +2,11 @@ package board
 
 import (
 	"cmp"
-	"container/list"
 	"encoding/json"
 	"slices"
 	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/unloop/unloop/schemas/event"
 )
@@ -34,13 +35,12 @@ type History struct {
 	changed func()
 
 	mu     sync.Mutex
-	events []Item // in the order of the stream
-	byID   map[string]*list.Element
-	order  *list.List // of *Loop, the one with the newest event at the front
+	events []Item                        // in the order of the stream
+	loops  *simplelru.LRU[string, *Loop] // by id, those with the newest events
 }
 
 func newHistory(changed func()) *History {
-	return &History{changed: changed, byID: map[string]*list.Element{}, order: list.New()}
+	return &History{changed: changed, loops: newest[*Loop](maxLoops)}
 }
 
 // Reset forgets everything: the stream restarts.
@@ -49,8 +49,7 @@ func (h *History) Reset() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.events = nil
-	clear(h.byID)
-	h.order.Init()
+	h.loops.Purge()
 }
 
 // Add adds the event at a place in the stream. What is not an event is left out.
@@ -77,24 +76,14 @@ func (h *History) Add(sequence uint64, body []byte) {
 
 // fold adds what an event says of its loop. The caller holds the lock.
 func (h *History) fold(l Loop) {
-	known := h.byID[l.LoopID]
-	if known == nil {
-		l.course = (&Loop{}).after(&l)
-		h.byID[l.LoopID] = h.order.PushFront(&l)
-		if h.order.Len() > maxLoops {
-			oldest := h.order.Back()
-			delete(h.byID, oldest.Value.(*Loop).LoopID)
-			h.order.Remove(oldest)
-		}
-		return
+	before, known := h.loops.Peek(l.LoopID)
+	if !known {
+		before = &Loop{}
 	}
-	before := known.Value.(*Loop)
 	l.course = before.after(&l)
-	if before.State == Resolved && l.State != Resolved || before.at.After(l.at) && l.State != Resolved {
-		return
+	if l.State == Resolved || before.State != Resolved && !before.at.After(l.at) {
+		h.loops.Add(l.LoopID, &l)
 	}
-	known.Value = &l
-	h.order.MoveToFront(known)
 }
 
 // Keep remembers the last state of a loop whose record is not kept any more, since events
@@ -106,8 +95,7 @@ func (h *History) Keep(l Loop, gone bool) {
 	l.gone = gone
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if e := h.byID[l.LoopID]; e != nil {
-		known := e.Value.(*Loop)
+	if known, has := h.loops.Peek(l.LoopID); has {
 		if known.LastSeen.After(l.LastSeen) {
 			return
 		}
@@ -115,7 +103,7 @@ func (h *History) Keep(l Loop, gone bool) {
 		if l.at = known.at; known.State == Resolved {
 			l.State, l.Ends = known.State, known.Ends
 		}
-		e.Value = &l
+		*known = l
 		return
 	}
 	h.fold(l)
@@ -125,10 +113,8 @@ func (h *History) Keep(l Loop, gone bool) {
 func (h *History) End(id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if e := h.byID[id]; e != nil {
-		l := *e.Value.(*Loop)
+	if l, known := h.loops.Peek(id); known {
 		l.gone = true
-		e.Value = &l
 	}
 }
 
@@ -136,9 +122,9 @@ func (h *History) End(id string) {
 func (h *History) Loops() []Loop {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all := make([]Loop, 0, h.order.Len())
-	for e := h.order.Front(); e != nil; e = e.Next() {
-		all = append(all, *e.Value.(*Loop))
+	all := make([]Loop, 0, h.loops.Len())
+	for _, l := range h.loops.Values() {
+		all = append(all, *l)
 	}
 	return all
 }

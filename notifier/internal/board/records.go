@@ -1,8 +1,10 @@
 package board
 
 import (
-	"container/list"
+	"slices"
 	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/unloop/unloop/schemas/storepb"
 )
@@ -18,13 +20,11 @@ type Records[T any] struct {
 	evicted func(string, T)
 
 	mu      sync.Mutex
-	byKey   map[string]*list.Element
-	order   *list.List // of *record[T], those that were written last at the front
+	kept    *simplelru.LRU[string, *record[T]] // those that were written last come last
 	dropped bool
 }
 
 type record[T any] struct {
-	key     string
 	stored  []byte
 	decoded bool
 	value   *T // nil if the stored bytes are no T
@@ -36,7 +36,13 @@ const maxRecord = 256 << 10
 // newRecords returns an empty set that holds at most most records. changed is called after
 // each change.
 func newRecords[T any](most int, changed func()) *Records[T] {
-	return &Records[T]{most: most, changed: changed, byKey: map[string]*list.Element{}, order: list.New()}
+	return &Records[T]{most: most, changed: changed, kept: newest[*record[T]](most + 1)}
+}
+
+// newest returns a map that keeps the values that were added last.
+func newest[V any](most int) *simplelru.LRU[string, V] {
+	kept, _ := simplelru.NewLRU[string, V](most, nil) // only a bound that is not positive is an error
+	return kept
 }
 
 // Put sets the value of a key.
@@ -54,26 +60,18 @@ func (r *Records[T]) put(key string, value []byte) {
 		r.dropped = true
 		return
 	}
-	rec := &record[T]{key: key, stored: value}
-	if e, known := r.byKey[key]; known {
-		e.Value = rec
-		r.order.MoveToFront(e)
-		return
-	}
-	r.byKey[key] = r.order.PushFront(rec)
-	if r.order.Len() > r.most {
-		r.evict(r.order.Back())
+	r.kept.Add(key, &record[T]{stored: value})
+	if r.kept.Len() > r.most {
+		r.evict()
 	}
 }
 
 // evict makes room for another record. The caller holds the lock.
-func (r *Records[T]) evict(e *list.Element) {
-	rec := e.Value.(*record[T])
-	r.order.Remove(e)
-	delete(r.byKey, rec.key)
+func (r *Records[T]) evict() {
+	key, rec, _ := r.kept.RemoveOldest() // there is one
 	r.dropped = true
 	if v := rec.read(); v != nil && r.evicted != nil {
-		r.evicted(rec.key, *v)
+		r.evicted(key, *v)
 	}
 }
 
@@ -86,16 +84,11 @@ func (r *Records[T]) Delete(key string) {
 }
 
 func (r *Records[T]) remove(key string) {
-	e, known := r.byKey[key]
-	if !known {
+	rec, _ := r.kept.Peek(key)
+	if !r.kept.Remove(key) || r.removed == nil {
 		return
 	}
-	r.order.Remove(e)
-	delete(r.byKey, key)
-	if r.removed == nil {
-		return
-	}
-	if v := e.Value.(*record[T]).read(); v != nil {
+	if v := rec.read(); v != nil {
 		r.removed(*v)
 	}
 }
@@ -111,8 +104,7 @@ func (r *Records[T]) Replace(all []Entry) {
 	defer r.changed()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	clear(r.byKey)
-	r.order.Init()
+	r.kept.Purge()
 	r.dropped = false
 	for _, e := range all {
 		r.put(e.Key, e.Value)
@@ -124,8 +116,9 @@ func (r *Records[T]) DeleteFunc(match func(T) bool) {
 	defer r.changed()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for key, e := range r.byKey {
-		if v := e.Value.(*record[T]).read(); v != nil && match(*v) {
+	for _, key := range r.kept.Keys() {
+		rec, _ := r.kept.Peek(key)
+		if v := rec.read(); v != nil && match(*v) {
 			r.remove(key)
 		}
 	}
@@ -136,9 +129,9 @@ func (r *Records[T]) DeleteFunc(match func(T) bool) {
 func (r *Records[T]) All() (all []T, omitted bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all = make([]T, 0, r.order.Len())
-	for e := r.order.Front(); e != nil; e = e.Next() {
-		if v := e.Value.(*record[T]).read(); v != nil {
+	all = make([]T, 0, r.kept.Len())
+	for _, rec := range slices.Backward(r.kept.Values()) {
+		if v := rec.read(); v != nil {
 			all = append(all, *v)
 		}
 	}
