@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/unloop/unloop/deploy/unloop/doctor"
 	"github.com/unloop/unloop/deploy/unloop/meter"
 	"github.com/unloop/unloop/deploy/unloop/system"
 	"github.com/unloop/unloop/gateway"
@@ -220,18 +220,12 @@ func isOurs(ctx context.Context, base string, io streams) bool {
 func ping(ctx context.Context, base, challenge string) (proof string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/unloop/v1/ping?challenge="+challenge, http.NoBody)
-	if err != nil {
-		return "", fmt.Errorf("look for a gateway: %w", err)
-	}
-	res, err := http.DefaultClient.Do(req)
+	_, body, err := doctor.Get(ctx, base+"/unloop/v1/ping?challenge="+challenge, "")
 	if err != nil {
 		return "", fmt.Errorf("no gateway answers: %w", err)
 	}
-	defer func() { _ = res.Body.Close() }()
 	var answer struct{ Product, Service, Proof string }
-	err = json.NewDecoder(http.MaxBytesReader(nil, res.Body, 1<<10)).Decode(&answer)
-	if err != nil || answer.Product != "unloop" || answer.Service != "gateway" {
+	if json.Unmarshal(body, &answer) != nil || answer.Product != "unloop" || answer.Service != "gateway" {
 		return "", errors.New("the server there is not an Unloop gateway")
 	}
 	return answer.Proof, nil

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -16,11 +15,11 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/unloop/unloop/deploy/unloop/doctor"
 	"github.com/unloop/unloop/deploy/unloop/terminal"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/excerpts"
-	"github.com/unloop/unloop/schemas/kit/access"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/openloop"
 )
@@ -95,27 +94,13 @@ func (c *loopsShowCmd) rounds(ctx context.Context, id string) *excerpts.Loop {
 	ctx, cancel := context.WithTimeout(ctx, roundsTimeout)
 	defer cancel()
 	at := httpAddress(c.Admin) + strings.Replace(excerpts.Path, "{id}", url.PathEscape(id), 1)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
-	if err != nil {
-		return nil
-	}
-	if c.AdminKey != "" {
-		req.Header.Set(access.Header, c.AdminKey)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = res.Body.Close() }()
+	status, body, err := doctor.Get(ctx, at, c.AdminKey)
 	var l excerpts.Loop
-	if res.StatusCode != http.StatusOK || json.NewDecoder(io.LimitReader(res.Body, maxRounds)).Decode(&l) != nil || l.LoopID != id || l.At.IsZero() {
+	if err != nil || status != http.StatusOK || json.Unmarshal(body, &l) != nil || l.LoopID != id || l.At.IsZero() {
 		return nil
 	}
 	return &l
 }
-
-// maxRounds bounds the answer with the rounds of a loop, in bytes.
-const maxRounds = 1 << 20
 
 // showRounds prints what a loop repeats.
 func showRounds(out *printer, l *excerpts.Loop) {

@@ -72,7 +72,7 @@ func (c *beginCmd) Run(ctx context.Context, io streams) error {
 		return fmt.Errorf("--for is %s, must be at least 1s, as in --for 1h", lasts)
 	}
 	done := map[schemas.OverrideAction]string{schemas.OverrideBlock: "Blocked", schemas.OverrideExempt: "Exempted"}[c.action]
-	return c.change(ctx, c.scopes, c.action, func(s *overrideStore, o schemas.Override) error {
+	return c.change(ctx, c.scopes, c.action, func(s overrideStore, o schemas.Override) error {
 		now := time.Now()
 		o.Reason, o.CreatedAt, o.ExpiresAt = c.Reason, now, now.Add(lasts)
 		if err := operator.PutOverride(ctx, s.js, s.by, o); err != nil {
@@ -94,16 +94,14 @@ type endCmd struct {
 // Run replaces overrides by records of their end, which stay as long as the overrides would.
 func (c *endCmd) Run(ctx context.Context, io streams) error {
 	ended := map[schemas.OverrideAction]string{schemas.OverrideBlock: "blocked", schemas.OverrideExempt: "exempt"}[c.action]
-	return c.change(ctx, c.scopes, c.action, func(s *overrideStore, o schemas.Override) error {
-		set, err := s.get(o)
-		if errors.Is(err, errNotSet) {
+	return c.change(ctx, c.scopes, c.action, func(s overrideStore, o schemas.Override) error {
+		i := slices.IndexFunc(s.standing, func(set schemas.Override) bool { return set.Key() == o.Key() })
+		if i < 0 {
 			return fmt.Errorf("%s %s is not %s; `unloop overrides` lists what is", o.Scope, o.Value, ended)
 		}
-		if err == nil {
-			set.EndedAt = time.Now()
-			err = operator.PutOverride(ctx, s.js, s.by, set)
-		}
-		if err != nil {
+		set := s.standing[i]
+		set.EndedAt = time.Now()
+		if err := operator.PutOverride(ctx, s.js, s.by, set); err != nil {
 			return err
 		}
 		c.record(ctx, s.js, io, operator.AuditOf(c.action, false), string(o.Scope)+" "+o.Value, "")
@@ -119,19 +117,8 @@ type overrideStore struct {
 	standing []schemas.Override
 }
 
-// errNotSet says that an override is not set, or has ended.
-var errNotSet = errors.New("not set")
-
-// get returns an override in force.
-func (s *overrideStore) get(o schemas.Override) (set schemas.Override, err error) {
-	if i := slices.IndexFunc(s.standing, func(set schemas.Override) bool { return set.Key() == o.Key() }); i >= 0 {
-		return s.standing[i], nil
-	}
-	return set, errNotSet
-}
-
 // change calls do for each override that the scopes name, and returns all errors.
-func (c client) change(ctx context.Context, s scopes, action schemas.OverrideAction, do func(*overrideStore, schemas.Override) error) error {
+func (c client) change(ctx context.Context, s scopes, action schemas.OverrideAction, do func(overrideStore, schemas.Override) error) error {
 	all, err := s.overrides(action)
 	if err != nil {
 		return err
@@ -147,7 +134,7 @@ func (c client) change(ctx context.Context, s scopes, action schemas.OverrideAct
 		}
 		var faults error
 		for _, o := range all {
-			faults = errors.Join(faults, do(&overrideStore{js, by, standing}, o))
+			faults = errors.Join(faults, do(overrideStore{js, by, standing}, o))
 		}
 		return faults
 	})

@@ -106,15 +106,6 @@ func followFiles(ctx context.Context, js jetstream.JetStream) []status.Status {
 // gatewayName names a gateway to its operator.
 func gatewayName(g status.Status) string { return "the gateway at " + cmp.Or(g.Listen, g.Host) }
 
-// pushed connects and returns the stored revisions, the oldest first.
-func (c client) pushed(ctx context.Context) (entries []revision, err error) {
-	err = c.withPolicies(ctx, func(store policyStore) (err error) {
-		entries, err = store.pushed(ctx)
-		return err
-	})
-	return entries, err
-}
-
 // pushed returns the stored revisions, the oldest first.
 func (s policyStore) pushed(ctx context.Context) (all []revision, err error) {
 	entries, err := natskit.StoredEntries(ctx, s.js, schemas.BucketPolicies, schemas.KeyBundle)
@@ -173,11 +164,11 @@ var errNotPushed = errors.New("no bundle is pushed: gateways use their --policie
 
 // Run prints a bundle as it was pushed, and its version on the error stream.
 func (c *policyShowCmd) Run(ctx context.Context, io streams) error {
-	entries, err := c.pushed(ctx)
-	if err != nil {
+	var entry revision
+	err := c.withPolicies(ctx, func(store policyStore) (err error) {
+		entry, err = store.choose(ctx, c.Revision, newest)
 		return err
-	}
-	entry, err := choose(entries, c.Revision, newest)
+	})
 	if err != nil {
 		return err
 	}
@@ -185,7 +176,7 @@ func (c *policyShowCmd) Run(ctx context.Context, io streams) error {
 		return io.json(struct {
 			pushedBundle
 			Bundle string `json:"bundle"`
-		}{pushedBundle{Revision: entry.Revision(), Version: versionOf(entry.Content), Pushed: entry.Created(), Bytes: len(entry.Content)}, string(entry.Content)})
+		}{entry.describe(), string(entry.Content)})
 	}
 	fmt.Fprintf(io.err, "# version %s, revision %d, pushed %s\n", versionOf(entry.Content), entry.Revision(), entry.Created().Local().Format(time.DateTime))
 	_, err = io.out.Write(entry.Content)
@@ -193,7 +184,11 @@ func (c *policyShowCmd) Run(ctx context.Context, io streams) error {
 }
 
 // choose returns the entry of a revision; for revision 0, the one that pick returns.
-func choose(entries []revision, number uint64, pick func([]revision) (revision, error)) (revision, error) {
+func (s policyStore) choose(ctx context.Context, number uint64, pick func([]revision) (revision, error)) (revision, error) {
+	entries, err := s.pushed(ctx)
+	if err != nil {
+		return revision{}, err
+	}
 	if number == 0 {
 		return pick(entries)
 	}
@@ -233,10 +228,7 @@ func before(entries []revision) (revision, error) {
 	return revision{}, errors.New("no other bundle was pushed before")
 }
 
-type policyHistoryCmd struct {
-	client
-	formatted
-}
+type policyHistoryCmd struct{ listing }
 
 // pushedBundle is a revision of the pushed bundle, as JSON.
 type pushedBundle struct {
@@ -251,29 +243,33 @@ type pushedBundle struct {
 
 // Run lists the pushed bundles, the newest first.
 func (c *policyHistoryCmd) Run(ctx context.Context, io streams) error {
-	entries, err := c.pushed(ctx)
+	trust, err := c.trust()
 	if err != nil {
 		return err
 	}
-	all := make([]pushedBundle, 0, len(entries))
-	for _, e := range slices.Backward(entries) {
-		b := pushedBundle{Revision: e.Revision(), Pushed: e.Created(), Bytes: len(e.Content)}
-		switch {
-		case e.fault != nil:
-			b.Refused = e.fault.Error()
-		case !e.withdrawn():
-			b.Version = versionOf(e.Content)
+	read := func(ctx context.Context, js jetstream.JetStream) (all []pushedBundle, err error) {
+		entries, err := policyStore{js: js, trust: trust}.pushed(ctx)
+		for _, e := range slices.Backward(entries) {
+			all = append(all, e.describe())
 		}
-		all = append(all, b)
+		return all, err
 	}
+	return list[pushedBundle]{read, "No bundle was pushed.", historyTable}.run(ctx, &c.listing, io)
+}
+
+// describe returns the revision as JSON has it.
+func (r revision) describe() pushedBundle {
+	b := pushedBundle{Revision: r.Revision(), Pushed: r.Created(), Bytes: len(r.Content)}
 	switch {
-	case c.JSON:
-		return jsonLines(io, all)
-	case len(all) == 0:
-		_, err = fmt.Fprintln(io.out, "No bundle was pushed.")
-		return err
+	case r.fault != nil:
+		b.Refused = r.fault.Error()
+	case !r.withdrawn():
+		b.Version = versionOf(r.Content)
 	}
-	now := time.Now()
+	return b
+}
+
+func historyTable(all []pushedBundle, now time.Time) *terminal.Table {
 	t := terminal.NewTable(terminal.Column{Name: "REVISION", Right: true}, terminal.Column{Name: "VERSION", Least: 10}, terminal.Column{Name: "PUSHED"},
 		terminal.Column{Name: "AGE", Rank: 1}, terminal.Column{Name: "BYTES", Rank: 2, Right: true})
 	for _, b := range all {
@@ -283,7 +279,7 @@ func (c *policyHistoryCmd) Run(ctx context.Context, io streams) error {
 		}
 		t.Row(strconv.FormatUint(b.Revision, 10), version, terminal.Moment(b.Pushed, now), terminal.Age(now.Sub(b.Pushed)), thousands(b.Bytes))
 	}
-	return io.print(t)
+	return t
 }
 
 type policyRollbackCmd struct {
@@ -294,11 +290,7 @@ type policyRollbackCmd struct {
 // Run pushes an earlier bundle again, as a new revision.
 func (c *policyRollbackCmd) Run(ctx context.Context, io streams) error {
 	return c.withPolicies(ctx, func(store policyStore) error {
-		entries, err := store.pushed(ctx)
-		if err != nil {
-			return err
-		}
-		entry, err := choose(entries, c.Revision, before)
+		entry, err := store.choose(ctx, c.Revision, before)
 		if err != nil {
 			return err
 		}
@@ -318,10 +310,8 @@ func (c *policyWithdrawCmd) Run(ctx context.Context, io streams) error {
 			return fmt.Errorf("withdraw the bundle: %w", err)
 		}
 		c.record(ctx, store.js, io, schemas.AuditPolicy, schemas.KeyBundle, "withdrawn")
-		return c.show(io, map[string]bool{"withdrawn": true}, printWithdrawn)
+		return c.show(io, map[string]bool{"withdrawn": true}, func(out *printer) {
+			out.printf("Withdrawn. Gateways without a --policies file use the default policy.\n")
+		})
 	})
-}
-
-func printWithdrawn(out *printer) {
-	out.printf("Withdrawn. Gateways without a --policies file use the default policy.\n")
 }

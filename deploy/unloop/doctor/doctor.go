@@ -65,7 +65,6 @@ const timeout = 5 * time.Second
 // examination is what the checks find out for one another.
 type examination struct {
 	Config
-	http  *http.Client
 	nc    *nats.Conn
 	js    jetstream.JetStream
 	parts []status.Status
@@ -76,7 +75,7 @@ type examination struct {
 // Examine yields the findings of all checks, one after the other.
 func Examine(ctx context.Context, cfg Config) iter.Seq[Finding] {
 	return func(yield func(Finding) bool) {
-		e := &examination{Config: cfg, http: &http.Client{Timeout: timeout}}
+		e := &examination{Config: cfg}
 		defer e.close()
 		for _, check := range []func(context.Context) []Finding{
 			e.checkNATS, e.checkStreams, e.checkClock, e.checkDisk, e.checkParts, e.checkEmbedder, e.checkGateway, e.checkAdmin, e.checkPolicies,
@@ -92,7 +91,6 @@ func Examine(ctx context.Context, cfg Config) iter.Seq[Finding] {
 }
 
 func (e *examination) close() {
-	e.http.CloseIdleConnections()
 	if e.nc != nil {
 		e.nc.Close()
 	}

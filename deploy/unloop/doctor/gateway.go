@@ -19,10 +19,10 @@ import (
 )
 
 // maxAnswer is the largest part of an answer that is read.
-const maxAnswer = 64 << 10
+const maxAnswer = 1 << 20
 
-// get fetches a URL with a key, and returns the status and the body.
-func (e *examination) get(ctx context.Context, url, key string) (code int, body []byte, err error) {
+// Get fetches a URL with an Unloop key, "" for none, and returns the status and the body.
+func Get(ctx context.Context, url, key string) (code int, body []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return 0, nil, err
@@ -30,13 +30,20 @@ func (e *examination) get(ctx context.Context, url, key string) (code int, body 
 	if key != "" {
 		req.Header.Set(access.Header, key)
 	}
-	res, err := e.http.Do(req)
+	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return 0, nil, err
 	}
 	defer func() { _ = res.Body.Close() }()
 	body, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	return res.StatusCode, body, err
+}
+
+// get is Get within the time of a step.
+func (e *examination) get(ctx context.Context, url, key string) (code int, body []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return Get(ctx, url, key)
 }
 
 func (e *examination) checkGateway(ctx context.Context) []Finding {
