@@ -23,6 +23,8 @@ const (
 type Hasher struct {
 	fingerprint.Canon
 	scratch []byte
+	// raw is the text that was folded last, and folded what became of it.
+	raw, folded []byte
 }
 
 // Call returns the digest of a tool call, [fingerprint.Call], for arguments given as

@@ -55,9 +55,15 @@ func (h *Hasher) Lines(s []byte) fingerprint.Digest {
 }
 
 // Text returns the digest of s as [AppendText] gives it.
-func (h *Hasher) Text(s []byte) fingerprint.Digest {
-	h.scratch = AppendText(h.scratch[:0], s)
-	return fingerprint.String(h.scratch)
+func (h *Hasher) Text(s []byte) fingerprint.Digest { return fingerprint.String(h.text(s)) }
+
+// text returns s as [AppendText] gives it. The same message is asked for in several ways, one
+// after the other, so that the last one is kept.
+func (h *Hasher) text(s []byte) []byte {
+	if !bytes.Equal(s, h.raw) {
+		h.raw, h.folded = append(h.raw[:0], s...), AppendText(h.folded[:0], s)
+	}
+	return h.folded
 }
 
 // System returns the digest of s as [AppendSystem] gives it.
@@ -127,6 +133,6 @@ func Said(text []byte) fingerprint.Digest {
 
 // Said is the package's function Said on h's scratch space.
 func (h *Hasher) Said(text []byte) fingerprint.Digest {
-	h.scratch = AppendText(h.scratch[:0], text)
+	h.scratch = append(h.scratch[:0], h.text(text)...)
 	return fingerprint.Said(WithoutNumbers(h.scratch))
 }

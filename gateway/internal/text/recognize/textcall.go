@@ -2,6 +2,7 @@ package recognize
 
 import (
 	"bytes"
+	"encoding/binary"
 
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
@@ -77,7 +78,17 @@ func withoutComments(command []byte) []byte {
 // WithoutNumbers replaces each run of digits in text with one 0, in place.
 func WithoutNumbers(text []byte) []byte {
 	n, number := 0, false
-	for _, c := range text {
+	for i := 0; i < len(text); i++ {
+		for i+8 < len(text) {
+			x := binary.LittleEndian.Uint64(text[i:])
+			low := x &^ highs
+			if (low+(0x80-'0')*ones)&^(low+(0x7f-'9')*ones)&^x&highs != 0 {
+				break
+			}
+			binary.LittleEndian.PutUint64(text[n:], x)
+			i, n, number = i+8, n+8, false
+		}
+		c := text[i]
 		isDigit := class[c] == digit
 		if isDigit {
 			if number {

@@ -99,7 +99,7 @@ func (e *exchange) readAll(d *message.Digester) message.Exchange {
 	if e.done() {
 		answer := join(e.answers)
 		x.Printed = action.Form == textact.Fence && textact.LooksLikeResult(answer)
-		x.Human = withMedia(d, recognize.Said(answer), e.answers)
+		x.Human = withMedia(d, d.Hasher.Said(answer), e.answers)
 		e.result = textact.Result(answer)
 		x.Answer = withMedia(d, recognize.Result(e.result, nil), e.answers)
 	}

@@ -337,7 +337,7 @@ func inPlace(text []byte) bool {
 // behind it. Its numbers change while the result stays the same.
 func withoutNotice(text []byte) []byte {
 	from := max(0, len(text)-noticeWithin)
-	if !bytes.Contains(text[from:], []byte(mark)) { // which is ten times as fast
+	if !bytes.Contains(text[from:], []byte(mark)) { // which is far faster than to look from the end
 		return text
 	}
 	if i := bytes.LastIndex(text[from:], []byte(mark+": ")); i >= 0 {

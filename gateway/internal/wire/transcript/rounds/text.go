@@ -98,7 +98,7 @@ func (t *Rounds) inText() []textRound {
 	}
 	switch {
 	case len(list) == 0:
-		a.rounds = scratchpad(join(first), t.wire.limit)
+		a.rounds = scratchpad(t.digester, join(first), t.wire.limit)
 	case t.announced(list):
 		a.rounds = agentRounds(t.opening(first), list)
 	default:
@@ -212,14 +212,14 @@ func repeatedRounds(out []textRound, list []exchange) []textRound {
 }
 
 // scratchpad returns the rounds that an agent wrote into its only message, at most limit.
-func scratchpad(first []byte, limit int) []textRound {
+func scratchpad(d *message.Digester, first []byte, limit int) []textRound {
 	steps, begin := textact.Scratchpad(first)
 	if len(steps) == 0 {
 		return nil
 	}
 	steps = steps[max(0, len(steps)-limit):]
 	var out []textRound
-	if human := said(first[:begin]); !human.IsZero() {
+	if human := said(d, first[:begin]); !human.IsZero() {
 		out = append(out, textRound{human: human})
 	}
 	for i := range steps {
@@ -246,16 +246,16 @@ func (t *Rounds) opening(first []turn) []textRound {
 }
 
 // said returns the digest of a human's words; zero if there are none.
-func said(text []byte) (d fingerprint.Digest) {
+func said(d *message.Digester, text []byte) (sum fingerprint.Digest) {
 	if len(bytes.TrimSpace(text)) == 0 {
-		return d
+		return sum
 	}
-	return recognize.Said(text)
+	return d.Hasher.Said(text)
 }
 
 // heard returns the digest of the words and the media of messages; zero if there are none.
 func heard(d *message.Digester, turns []turn) fingerprint.Digest {
-	return withMedia(d, said(join(turns)), turns)
+	return withMedia(d, said(d, join(turns)), turns)
 }
 
 // textHistory returns the history of an agent that acts in text.
