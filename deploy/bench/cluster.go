@@ -6,18 +6,17 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"sync/atomic"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"golang.org/x/time/rate"
 
 	"github.com/unloop/unloop/deploy/bench/measure"
 	"github.com/unloop/unloop/deploy/bench/traffic"
 	"github.com/unloop/unloop/deploy/unloop/natsconfig"
 	"github.com/unloop/unloop/schemas/kit/freeport"
 	"github.com/unloop/unloop/schemas/kit/natsperm"
-	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
 // clusterLevel is how many requests are in flight at the most while processor times are measured.
@@ -48,8 +47,8 @@ func (b *bench) cluster(ctx context.Context) error {
 		}
 		contenders = append(contenders, b.replays(sessions, in, chatPath))
 	}
-	for _, rate := range append(b.rates, 0) {
-		if err := b.paced(ctx, rate, contenders, traffic.Shape(sessions)); err != nil {
+	for _, perSecond := range append(b.rates, 0) {
+		if err := b.paced(ctx, perSecond, contenders, traffic.Shape(sessions)); err != nil {
 			return err
 		}
 	}
@@ -57,16 +56,15 @@ func (b *bench) cluster(ctx context.Context) error {
 }
 
 // paced measures the contenders at a rate of requests; 0 is as many as they take.
-func (b *bench) paced(ctx context.Context, rate int, contenders []measure.Contender, shape string) error {
+func (b *bench) paced(ctx context.Context, perSecond int, contenders []measure.Contender, shape string) error {
 	title := "as fast as requests are answered"
-	if rate > 0 {
-		title = fmt.Sprintf("at %d requests/s", rate)
+	if perSecond > 0 {
+		title, contenders = fmt.Sprintf("at %d requests/s", perSecond), slices.Clone(contenders)
+		for i, c := range contenders {
+			contenders[i] = pace(c, perSecond)
+		}
 	}
-	var paced []measure.Contender
-	for _, c := range contenders {
-		paced = append(paced, pace(c, rate))
-	}
-	res, err := measure.Compare(ctx, measure.Plan{Rounds: b.plan.Rounds, Calls: b.calls, Levels: []int{clusterLevel}}, paced...)
+	res, err := measure.Compare(ctx, measure.Plan{Rounds: b.plan.Rounds, Calls: b.calls, Levels: []int{clusterLevel}}, contenders...)
 	if err != nil {
 		return err
 	}
@@ -80,22 +78,12 @@ func (b *bench) paced(ctx context.Context, rate int, contenders []measure.Conten
 
 // pace holds the calls of a contender back, so that all callers of a sample together make a
 // number of them in a second.
-func pace(c measure.Contender, rate int) measure.Contender {
-	if rate == 0 {
-		return c
-	}
-	call, made := c.Caller, new(atomic.Int64)
-	var began time.Time
+func pace(c measure.Contender, perSecond int) measure.Contender {
+	call, limit := c.Caller, rate.NewLimiter(rate.Limit(perSecond), 1)
 	c.Caller = func(round, caller int) (measure.Op, func(), error) {
 		op, end, err := call(round, caller)
-		if caller == 0 {
-			made.Store(0)
-			began = time.Now()
-		}
-		start := began
 		return func(ctx context.Context) error {
-			due := start.Add(time.Duration(made.Add(1)) * time.Second / time.Duration(rate))
-			if err := pause.For(ctx, time.Until(due)); err != nil {
+			if err := limit.Wait(ctx); err != nil {
 				return err
 			}
 			return op(ctx)

@@ -25,18 +25,18 @@ func (b *bench) blocked(ctx context.Context) error {
 		// A user of its own, whose workload no other loop is.
 		return []byte(strings.Replace(prompt(int64(caller%loops)), "{", fmt.Sprintf(`{"user":"loop-%d",`, caller%loops), 1))
 	}}
-	return b.short(ctx, "bare Go handler, 429", refusalPath, "Unloop, blocked loops", post, "blocked loops: %d loops, all answers 429", loops)
+	return b.short(ctx, "bare Go handler, 429", refusalPath, "Unloop, blocked loops", post, fmt.Sprintf("blocked loops: %d loops, all answers 429", loops))
 }
 
 // beside compares what another gateway waits for when it asks Unloop with asking what always
 // says yes.
 func (b *bench) beside(ctx context.Context) error {
 	post := posts{path: askPath, want: http.StatusOK, body: uniquePrompt}
-	return b.short(ctx, "empty callout", askPath, "Unloop, callout", post, "callouts over HTTP, prompts of %d bytes", promptSize)
+	return b.short(ctx, "empty callout", askPath, "Unloop, callout", post, fmt.Sprintf("callouts over HTTP, prompts of %d bytes", promptSize))
 }
 
 // short compares posts of short prompts to Unloop with the same to a path of the upstream.
-func (b *bench) short(ctx context.Context, base, path, name string, post posts, title string, args ...any) error {
+func (b *bench) short(ctx context.Context, base, path, name string, post posts, title string) error {
 	upstream, all, err := b.lineUp(ctx, &b.group, unloop{name: name, flags: patient})
 	if err != nil {
 		return err
@@ -47,12 +47,7 @@ func (b *bench) short(ctx context.Context, base, path, name string, post posts, 
 	for _, in := range all[1:] {
 		contenders = append(contenders, post.to(in))
 	}
-	res, err := measure.Compare(ctx, b.plan, contenders...)
-	if err != nil {
-		return err
-	}
-	b.show(res, base, []measure.Figure{measure.P50, measure.P99, measure.Rate}, fmt.Sprintf(title, args...))
-	return nil
+	return b.compareRates(ctx, title, contenders...)
 }
 
 // posts are requests to a path that are answered with a status, each caller's on a
