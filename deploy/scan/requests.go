@@ -226,7 +226,8 @@ func (c *conversation) result(s *agents.Step) {
 	if s.Failed {
 		out = append(out, `,"is_error":true`...)
 	}
-	c.results = append(out, '}')
+	out = append(out, '}')
+	c.results = out
 }
 
 func (c *conversation) endResults() {

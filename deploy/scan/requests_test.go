@@ -3,7 +3,6 @@ package scan
 import (
 	"fmt"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/unloop/unloop/deploy/scan/agents"
@@ -37,7 +36,7 @@ func TestResultsAreWrittenAlike(t *testing.T) {
 			}
 		}
 		written := `{"type":"tool_result","tool_use_id":"c"` + want + `,"is_error":true}`
-		if full := `{"role":"user","content":[` + strings.Join([]string{written, written}, ",") + `]}`; got != full {
+		if full := `{"role":"user","content":[` + written + "," + written + `]}`; got != full {
 			t.Errorf("%s:\ngot  %s\nwant %s", content, got, full)
 		}
 	}

@@ -30,8 +30,8 @@ func isWide(rounds []round, p *Params) bool {
 	if len(rounds) < p.WideRounds {
 		return false
 	}
-	distinct := map[uint64]uint64{} // and their results, 0 while none is known
-	counting, calls := 0, 0         // rounds with calls that are not polls
+	distinct := make(map[uint64]uint64, len(rounds)) // and their results, 0 while none is known
+	counting, calls := 0, 0                          // rounds with calls that are not polls
 	for k, r := range rounds {
 		if k > 0 && r.polls(between(rounds[k-1].at, r.at)) {
 			continue
