@@ -44,9 +44,6 @@ type (
 // ShownMessages is the number of newest messages that a Replayer's Rounds reads.
 const ShownMessages = replay.ShownMessages
 
-// ErrRequest says that the input of Explain describes no request.
-var ErrRequest = replay.ErrRequest
-
 // BuiltinPrices returns the price table that comes with the gateway. It must not be
 // changed.
 func BuiltinPrices() *PriceTable { return bundle.BuiltinPrices() }

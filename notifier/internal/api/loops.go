@@ -67,14 +67,15 @@ func names[T ~string](all []T) string {
 	return strings.Join(words, ", ")
 }
 
-// page reads which part of a list is wanted; it answers and returns false for a faulty
-// parameter.
-func page(w http.ResponseWriter, r *http.Request) (limit, offset int, ok bool) {
-	if limit, ok = number(w, r, "limit", defaultLimit, 1, maxLimit); !ok {
-		return 0, 0, false
+// paged is selected for a list, and reads which part of the list is wanted.
+func (a *API) paged(w http.ResponseWriter, r *http.Request) (f board.Filter, limit, offset int, ok bool) {
+	if limit, ok = number(w, r, "limit", defaultLimit, 1, maxLimit); ok {
+		offset, ok = number(w, r, "offset", 0, 0, maxOffset)
 	}
-	offset, ok = number(w, r, "offset", 0, 0, maxOffset)
-	return limit, offset, ok
+	if ok {
+		f, ok = a.selected(w, r, 0)
+	}
+	return f, limit, offset, ok
 }
 
 // part returns a part of a list.
@@ -84,11 +85,7 @@ func part[T any](list []T, limit, offset int) []T {
 }
 
 func (a *API) getLoops(w http.ResponseWriter, r *http.Request) {
-	limit, offset, ok := page(w, r)
-	if !ok {
-		return
-	}
-	f, ok := a.selected(w, r, 0)
+	f, limit, offset, ok := a.paged(w, r)
 	if !ok {
 		return
 	}
@@ -107,11 +104,7 @@ type groupList struct {
 }
 
 func (a *API) getGroups(w http.ResponseWriter, r *http.Request) {
-	limit, offset, ok := page(w, r)
-	if !ok {
-		return
-	}
-	f, ok := a.selected(w, r, 0)
+	f, limit, offset, ok := a.paged(w, r)
 	if !ok {
 		return
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// The first pause of Track after a write, and the longest one, while nothing is written.
-// After trackLooks of these the stream may be another one.
+// trackSoon is the first pause of Track after a write, and trackIdle the longest, while nothing
+// is written. After trackLooks of the longest, Track looks whether the stream was replaced.
 const trackSoon, trackIdle, trackLooks = 20 * time.Millisecond, time.Second, 5
 
 // Track is Follow by direct gets, with the earlier entries of each key, for buckets in which
