@@ -5,8 +5,11 @@ import (
 	"slices"
 
 	"github.com/unloop/unloop/gateway/internal/text/jsonwalk"
+	"github.com/unloop/unloop/gateway/internal/text/splice"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/tree"
+	"github.com/unloop/unloop/gateway/internal/wire/repair"
 	"github.com/unloop/unloop/gateway/internal/wire/transcript"
+	"github.com/unloop/unloop/gateway/internal/wire/transcript/message"
 )
 
 // Reader reads a body into a prompt and its transcript or, for hints and repairs, into a tree.
@@ -52,6 +55,30 @@ func (r *Reader) ReadMembers(member func(w *jsonwalk.Walker, name []byte) error)
 	return r.ReadBody(func(w *jsonwalk.Walker) error {
 		return w.Object(func(name []byte) error { return member(w, name) })
 	})
+}
+
+// ReadMessage reads a message that has a role and content, and ends it. roles returns the roles for
+// a word, in a transcript and in a repair, and content consumes the content.
+func (r *Reader) ReadMessage(w *jsonwalk.Walker, m tree.Message, roles func(word []byte) (message.Role, repair.Role), content func() error) (tree.Message, error) {
+	m.Place.From = w.Offset()
+	err := w.Object(func(name []byte) (err error) {
+		switch string(name) {
+		case "role":
+			var word []byte
+			word, err = w.Bytes()
+			m.Speaker, m.Role = roles(word)
+		case "content":
+			m.Content, err = splice.Around(w, content)
+		default:
+			m.Sealed = true
+		}
+		return err
+	})
+	m.Place.To = w.Offset()
+	if err == nil {
+		r.T.End(m.Speaker)
+	}
+	return m, err
 }
 
 // OfferNamed reads the name of a tool, which may stand within one of some members.

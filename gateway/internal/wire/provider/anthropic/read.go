@@ -88,32 +88,12 @@ func (p *reader) dropBilling() {
 }
 
 func (p *reader) message(w *jsonwalk.Walker) error {
-	m := tree.Message{Role: repair.Other}
-	m.Place.From, p.called = w.Offset(), false
-	err := w.Object(func(name []byte) (err error) {
-		switch string(name) {
-		case "role":
-			var role []byte
-			role, err = w.Bytes()
-			m.Speaker, m.Role = rolesOf(role)
-		case "content":
-			m.Content.From = w.Offset()
-			err = p.content(w, false)
-			m.Content.To = w.Offset()
-		default:
-			m.Sealed = true
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	p.T.End(m.Speaker)
-	if p.Tree != nil {
-		m.Place.To = w.Offset()
+	p.called = false
+	m, err := p.ReadMessage(w, tree.Message{Role: repair.Other}, rolesOf, func() error { return p.content(w, false) })
+	if err == nil && p.Tree != nil {
 		p.locate(m)
 	}
-	return nil
+	return err
 }
 
 // locate ends a message of the tree. A user message behind calls of the provider's code

@@ -59,33 +59,20 @@ func (p *reader) system(w *jsonwalk.Walker) error {
 }
 
 func (p *reader) message(w *jsonwalk.Walker) error {
-	m := tree.Message{Role: repair.User}
-	m.Place.From = w.Offset()
-	err := w.Object(func(name []byte) (err error) {
-		switch string(name) {
-		case "role":
-			var role []byte
-			if role, err = w.Bytes(); string(role) == "assistant" {
-				m.Speaker, m.Role = message.Assistant, repair.Assistant
-			}
-		case "content":
-			m.Content.From = w.Offset()
-			err = w.Elements(func() error { return p.element(w) })
-			m.Content.To = w.Offset()
-		default:
-			m.Sealed = true
-		}
-		return err
+	m, err := p.ReadMessage(w, tree.Message{Role: repair.User}, rolesOf, func() error {
+		return w.Elements(func() error { return p.element(w) })
 	})
-	if err != nil {
-		return err
-	}
-	p.T.End(m.Speaker)
-	if p.Tree != nil {
-		m.Place.To = w.Offset()
+	if err == nil && p.Tree != nil {
 		p.Tree.End(m)
 	}
-	return nil
+	return err
+}
+
+func rolesOf(word []byte) (message.Role, repair.Role) {
+	if string(word) == "assistant" {
+		return message.Assistant, repair.Assistant
+	}
+	return message.User, repair.User
 }
 
 // element reads an element of a list of content.
