@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"regexp"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -68,7 +69,11 @@ var anchor = regexp.MustCompile(`(://[^\s"'#\\]+#)[^\s"'\\]+`)
 // withoutBusters drops the values of parameters that no answer depends on, and the places
 // of pages, and reports whether there are any.
 func withoutBusters(text []byte) ([]byte, bool) {
-	if !bytes.Contains(text, []byte("://")) || !buster.Match(text) && !anchor.Match(text) {
+	if !bytes.Contains(text, []byte("://")) {
+		return text, false
+	}
+	asks := bytes.ContainsAny(text, "?&") || bytes.Contains(text, []byte(`\u0026`))
+	if (!asks || !buster.Match(text)) && (bytes.IndexByte(text, '#') < 0 || !anchor.Match(text)) {
 		return text, false
 	}
 	return anchor.ReplaceAll(buster.ReplaceAll(text, []byte("$1\x00")), []byte("$1\x00")), true
@@ -90,6 +95,9 @@ func withoutAliases(text []byte) ([]byte, bool) {
 		return text, false
 	}
 	text = bytes.ReplaceAll(text, []byte(`\n`), []byte(" "))
+	if !hasNumbered(text) {
+		return text, false
+	}
 	aliases := map[string]bool{}
 	for _, m := range alias.FindAllSubmatch(text, -1) {
 		aliases[string(m[1])] = false
@@ -113,6 +121,22 @@ func withoutAliases(text []byte) ([]byte, bool) {
 		return word
 	})
 	return text, found
+}
+
+// hasNumbered reports whether text may have a word that ends with a number. Much text has
+// none, and needs no regular expression.
+func hasNumbered(text []byte) bool {
+	before := byte(other)
+	for _, c := range text {
+		of := class[c]
+		if of == digit && before == letter {
+			return true
+		}
+		if before = of; c >= utf8.RuneSelf { // may be a letter for a regular expression
+			before = letter
+		}
+	}
+	return false
 }
 
 func looseSum(tool string, text []byte) fingerprint.Digest {

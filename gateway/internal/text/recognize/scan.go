@@ -25,16 +25,14 @@ var class = func() (t [256]uint8) {
 	return t
 }()
 
-// lengths are those of the words line, container, ref and uid, and of the names of temporary files,
+// lengths are those of the words container and ref, and of the names of temporary files,
 // the hashes of symbols and the names of saved outputs, as sets of bits, by their first letters.
 var lengths = func() (t [32]uint32) {
 	for i := range t {
 		t[i] = 1 << 31 // and more
 	}
-	t['l'&31] |= 1 << 4
 	t['c'&31] |= 1 << 9
 	t['r'&31] |= 1 << 3
-	t['u'&31] |= 1 << 3
 	t['t'&31] |= 1<<11 | 0xff<<24
 	t['h'&31] |= 1 << 17
 	return t
