@@ -17,7 +17,7 @@ func processID(text []byte, w int, plural bool) (start, end int) {
 		return 0, 0
 	}
 	v := w
-	for v < len(text) && v-w < 6 && (nameEnds[text[v]] != 0 || text[v] == '(' || text[v] == '[') {
+	for v < len(text) && v-w < 6 && (nameEnds[text[v]] || text[v] == '(' || text[v] == '[') {
 		v++
 	}
 	end = idToken(text, v)

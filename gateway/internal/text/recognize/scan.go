@@ -56,7 +56,7 @@ func isPlain(text []byte, i, w int) bool {
 	case text[w] == '.':
 		return !hasPrefix(text[w:], ".output")
 	}
-	return nameEnds[text[w]]&nameEnds[text[w+1]] == 0 && (nameEnds[text[w]] == 0 || class[text[w+1]] != digit) || class[text[afterName(text, w)]] != digit
+	return !nameEnds[text[w]] || !nameEnds[text[w+1]] && class[text[w+1]] != digit || class[text[afterName(text, w)]] != digit
 }
 
 // name says what the first three letters of a word abbreviate.

@@ -368,14 +368,14 @@ func namedID(text []byte, w int) (start, end int) {
 // none does.
 func afterName(text []byte, w int) int {
 	v := w
-	for v < len(text) && v-w < 6 && nameEnds[text[v]] != 0 {
+	for v < len(text) && v-w < 6 && nameEnds[text[v]] {
 		v++
 	}
 	return v
 }
 
 // nameEnds are the characters that may be between a name and its value.
-var nameEnds = [256]uint8{'"': 1, '\'': 1, '\\': 1, ':': 1, '=': 1, ' ': 1}
+var nameEnds = [256]bool{'"': true, '\'': true, '\\': true, ':': true, '=': true, ' ': true}
 
 // idToken returns the end of the id that begins at i.
 func idToken(text []byte, i int) int {
