@@ -88,7 +88,7 @@ func newSession(model string, messages []message, from, limit int) (Session, err
 	return s, nil
 }
 
-// Shape says how many requests of which sizes sessions have.
+// Shape says how many requests sessions have, and how large they are.
 func Shape(all []Session) string {
 	requests, mean, largest := 0, 0, 0
 	for _, session := range all {

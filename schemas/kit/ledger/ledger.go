@@ -169,8 +169,8 @@ func WithOwners(owners Owners) Option { return func(o *options) { o.owners = own
 func WithConfirm() Option { return func(o *options) { o.confirm = true } }
 
 // WithPacked makes the ledger remember records as they are stored, which takes a fraction of
-// the memory, and parse them when they are used again. It is for buckets with many records
-// of which few are used again; not for records in parts.
+// the memory, and parse them when they are used again. It is for buckets whose records are
+// many and seldom used again; not for records in parts.
 func WithPacked() Option { return func(o *options) { o.packed = true } }
 
 // New returns the ledger of a bucket. It lives as long as the connection.

@@ -123,7 +123,7 @@ type Prompt struct {
 	// References are the ids of the items that the request refers to and that may be
 	// calls, in order.
 	References []string
-	// Stored says that the provider keeps the prompt, of which the request has the name.
+	// Stored says that the provider keeps the prompt, and the request names it.
 	Stored bool
 	// Background says that the answer is fetched by a later request.
 	Background bool
