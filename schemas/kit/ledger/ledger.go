@@ -113,8 +113,7 @@ type Ledger[S any, P Record[S]] struct {
 // revision is a record as some process stored it.
 type revision[S any] struct {
 	record S
-	// stored is its stored form, which nothing changes; it may be nil if the ledger does not
-	// keep it (WithPacked).
+	// stored is its stored form, which nothing changes. Only a packed ledger needs it.
 	stored []byte
 	version
 }

@@ -39,7 +39,9 @@ func describe(m *corev3.HeaderMap) described {
 		case ":authority", "host":
 			d.host = value
 		case ":status":
-			d.status, _ = strconv.Atoi(value) // it stays 0
+			if n, err := strconv.Atoi(value); err == nil {
+				d.status = n
+			}
 		default:
 			if !strings.HasPrefix(name, ":") {
 				d.header.Add(name, value)

@@ -528,3 +528,13 @@ func TestCallsInFlightAreFinished(t *testing.T) {
 func withKey(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, access.Header, "another key")
 }
+
+// A status that is no number counts as none, also one that has too many digits.
+func TestAStatusThatIsNoNumberIsNone(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{"201": 201, "": 0, "fine": 0, "99999999999999999999": 0} {
+		if got := describe(responseHeaders(text).GetResponseHeaders().GetHeaders()).status; got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+}
