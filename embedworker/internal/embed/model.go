@@ -73,7 +73,7 @@ func modelName(path string) (string, error) {
 
 // warmUp runs a row of every length group and checks the results.
 func (m *model) warmUp(ctx context.Context) error {
-	sample := m.tokenizer.Encode(strings.Repeat("is this the same question again? ", m.limits.Tokens), m.limits.Tokens)
+	sample := m.row(strings.Repeat("is this the same question again? ", m.limits.Tokens))
 	for _, n := range append(append([]int{}, bucketEnds[:]...), m.limits.Tokens) {
 		v, err := m.batcher.vectors(ctx, [][]int32{sample[:min(n, len(sample))]})
 		if err != nil {

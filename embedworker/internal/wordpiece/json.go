@@ -3,9 +3,12 @@ package wordpiece
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
+	"slices"
+	"strings"
 )
 
-// file is the part of a tokenizer.json that decides ids.
+// file is the part of a tokenizer.json that determines ids.
 type file struct {
 	Added         []addedJSON     `json:"added_tokens"`
 	Normalizer    *normalizerJSON `json:"normalizer"`
@@ -67,8 +70,8 @@ func (n *namedID) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &[]any{&name, &n.id})
 }
 
-// Parse makes a tokenizer from the text of a tokenizer.json. Its padding and
-// truncation are not followed.
+// Parse makes a tokenizer from the content of a tokenizer.json. It ignores padding and
+// truncation.
 func Parse(data []byte) (*Tokenizer, error) {
 	f := file{Model: modelJSON{MaxWord: maxWordLength, Prefix: "##", Unk: "[UNK]"}}
 	if err := json.Unmarshal(data, &f); err != nil {
@@ -84,7 +87,7 @@ func Parse(data []byte) (*Tokenizer, error) {
 	return f.build(before, after)
 }
 
-// check refuses the kinds of tokenizer whose ids would come out wrong.
+// check refuses other kinds of tokenizers, whose ids would come out wrong.
 func (f *file) check() error {
 	switch {
 	case f.Model.Type != "" && f.Model.Type != "WordPiece":
@@ -134,7 +137,26 @@ func (f *file) build(before, after []int32) (*Tokenizer, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: unknown token %q is no entry", ErrVocabulary, f.Model.Unk)
 	}
-	t := &Tokenizer{unk: unk, maxWord: f.Model.MaxWord, before: before, after: after}
+	if err := f.checkIDs(slices.Concat(before, after)); err != nil {
+		return nil, err
+	}
+	t := &Tokenizer{
+		words: f.Model.Vocab, pieces: map[string]int32{}, maxWord: f.Model.MaxWord,
+		unk: unk, pad: f.Model.Vocab["[PAD]"], before: before, after: after,
+	}
+	for word, id := range t.words {
+		t.longest = max(t.longest, len(word))
+		if piece, ok := strings.CutPrefix(word, f.Model.Prefix); ok {
+			t.pieces[piece] = id
+		}
+	}
+	delete(t.words, "")
+	delete(t.pieces, "")
+	for _, a := range f.Added {
+		if a.Content == "[PAD]" {
+			t.pad = a.ID
+		}
+	}
 	if n := f.Normalizer; n != nil {
 		strip := n.Lowercase
 		if n.StripAccents != nil {
@@ -142,68 +164,55 @@ func (f *file) build(before, after []int32) (*Tokenizer, error) {
 		}
 		t.norm = normalizer{n.CleanText, n.HandleChineseChars, n.Lowercase, strip}
 	}
-	if err := t.enter(f.Model); err != nil {
+	var err error
+	if t.raw, err = f.added(false, func(text string) string { return text }); err != nil {
 		return nil, err
 	}
+	t.normalized, err = f.added(true, t.norm.normalize)
+	return t, err
+}
+
+// maxID keeps a broken file from asking for an absurd embedding table.
+const maxID = 1 << 24
+
+// checkIDs refuses ids out of range, and special tokens without an entry.
+func (f *file) checkIDs(special []int32) error {
+	known := map[int32]bool{}
+	for _, id := range f.Model.Vocab {
+		known[id] = true
+	}
 	for _, a := range f.Added {
-		if err := t.enterAdded(a); err != nil {
-			return nil, err
+		known[a.ID] = true
+	}
+	for id := range known {
+		if id < 0 || id >= maxID {
+			return fmt.Errorf("%w: id %d is not between 0 and %d", ErrVocabulary, id, maxID)
 		}
 	}
-	for _, id := range append(append([]int32{}, before...), after...) {
-		if id < 0 || int(id) >= t.size {
-			return nil, fmt.Errorf("%w: special token %d is no entry", ErrVocabulary, id)
+	for _, id := range special {
+		if !known[id] {
+			return fmt.Errorf("%w: special token %d is no entry", ErrVocabulary, id)
 		}
-	}
-	return t, nil
-}
-
-func (t *Tokenizer) enter(m modelJSON) error {
-	bytes := len(m.Prefix)
-	for word := range m.Vocab {
-		bytes += len(word)
-	}
-	if bytes >= maxNodes {
-		return fmt.Errorf("%w: %d bytes of entries", ErrVocabulary, bytes)
-	}
-	t.trie = newTrie(bytes)
-	for word, id := range m.Vocab {
-		if err := t.grow(word, id); err != nil {
-			return err
-		}
-		if word != "" {
-			t.trie.add(word, id)
-		}
-	}
-	t.continuation = t.trie.add(m.Prefix, none)
-	if pad, ok := m.Vocab["[PAD]"]; ok {
-		t.pad = pad
 	}
 	return nil
 }
 
-func (t *Tokenizer) enterAdded(a addedJSON) error {
-	if err := t.grow(a.Content, a.ID); err != nil {
-		return err
+// added returns the added tokens that are found before or after normalization.
+func (f *file) added(normalized bool, normalize func(string) string) (out added, err error) {
+	out.ids = map[string]int32{}
+	var patterns []string
+	for _, a := range f.Added {
+		if text := normalize(a.Content); text != "" && a.Normalized == normalized {
+			out.ids[text] = a.ID
+			patterns = append(patterns, regexp.QuoteMeta(text))
+		}
 	}
-	if a.Content == "[PAD]" {
-		t.pad = a.ID
+	if len(patterns) == 0 {
+		return out, nil
 	}
-	if !a.Normalized {
-		t.raw.add(a.Content, a.ID)
-		return nil
+	if out.pattern, err = regexp.Compile(strings.Join(patterns, "|")); err != nil {
+		return out, fmt.Errorf("%w: too many added tokens", ErrUnsupported)
 	}
-	content, _ := t.norm.append(nil, nil, a.Content)
-	t.normalized.add(string(content), a.ID)
-	return nil
-}
-
-// grow widens the range of ids. The bound keeps a broken file from asking for
-// an absurd embedding table.
-func (t *Tokenizer) grow(word string, id int32) error {
-	if id < 0 || id >= maxNodes {
-		return fmt.Errorf("%w: id %d of %q", ErrVocabulary, id, word)
-	}
-	t.size = max(t.size, int(id)+1)
-	return nil
+	out.pattern.Longest()
+	return out, nil
 }

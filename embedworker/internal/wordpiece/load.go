@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Errors of loading, wrapped with the cause.
+// Errors of Load, Parse and ParseVocab; they come wrapped.
 var (
 	// ErrUnsupported means that the file describes another kind of tokenizer.
 	ErrUnsupported = errors.New("not a BERT WordPiece tokenizer")
@@ -19,8 +19,8 @@ var (
 	ErrVocabulary = errors.New("unusable vocabulary")
 )
 
-// Load reads the tokenizer of a model's folder: tokenizer.json, or else
-// vocab.txt together with tokenizer_config.json where there is one.
+// Load reads the tokenizer in a model's folder: tokenizer.json, or else vocab.txt and, if it
+// is there, tokenizer_config.json.
 func Load(dir string) (*Tokenizer, error) {
 	data, err := os.ReadFile(filepath.Join(dir, "tokenizer.json"))
 	if err == nil {
@@ -44,22 +44,22 @@ func Load(dir string) (*Tokenizer, error) {
 	return ParseVocab(vocab, options)
 }
 
-// Options are the settings of tokenizer_config.json that change ids.
+// Options are the settings of tokenizer_config.json that determine ids.
 type Options struct {
 	LowerCase bool `json:"do_lower_case"`
 	SplitCJK  bool `json:"tokenize_chinese_chars"`
-	// StripAccents follows LowerCase where it is nil.
+	// StripAccents is LowerCase if it is nil.
 	StripAccents *bool `json:"strip_accents"`
 }
 
 // DefaultOptions are those of an uncased BERT.
 func DefaultOptions() Options { return Options{LowerCase: true, SplitCJK: true} }
 
-// maxWordLength is BERT's: longer words are unknown, in characters.
+// maxWordLength is BERT's, in characters: longer words are unknown.
 const maxWordLength = 100
 
-// ParseVocab makes a tokenizer from a vocab.txt: an entry a line, whose id is
-// its line number from 0, with BERT's names for the special tokens.
+// ParseVocab makes a tokenizer from the content of a vocab.txt, which has an entry on each
+// line. An entry's id is its line number, from 0. The special tokens have BERT's names.
 func ParseVocab(vocab []byte, o Options) (*Tokenizer, error) {
 	ids := make(map[string]int32)
 	lines := bufio.NewScanner(bytes.NewReader(vocab))

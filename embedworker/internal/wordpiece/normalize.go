@@ -1,138 +1,87 @@
 package wordpiece
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/text/cases"
+	"golang.org/x/text/language"
 	"golang.org/x/text/unicode/norm"
 )
 
-// normalizer is BERT's: clean-up, spaces around ideographs, lower case, and
-// accents off, each as the tokenizer's file asks.
+// normalizer is BERT's: each step as the tokenizer's file asks.
 type normalizer struct {
-	cleanText    bool
-	spaceCJK     bool
+	cleanText    bool // drop control characters, and make white space plain spaces
+	spaceCJK     bool // put spaces around ideographs
 	lowercase    bool
 	stripAccents bool
 }
 
-// append adds the normalized text to dst. Bytes that are not UTF-8 count as
-// U+FFFD, which cleaning drops. scratch is used while accents are taken off;
-// both buffers are returned for reuse.
-func (n *normalizer) append(dst, scratch []byte, text string) (out, buffer []byte) {
-	table := classes()
-	from, ascii := len(dst), true
-	for i := 0; i < len(text); {
-		if c := text[i]; c < utf8.RuneSelf {
-			dst = n.appendASCII(dst, c)
-			i++
+// normalize returns the normalized text. Bytes that are not UTF-8 count as U+FFFD, which
+// cleaning drops.
+func (n *normalizer) normalize(text string) string {
+	b, ascii := make([]byte, 0, len(text)+16), true
+	for _, r := range text {
+		switch {
+		case r < utf8.RuneSelf:
+			b = n.appendASCII(b, byte(r))
 			continue
+		case n.cleanText && isControl(r):
+		case n.cleanText && isSpace(r):
+			b = append(b, ' ')
+		case n.spaceCJK && unicode.Is(ideographs, r):
+			b = append(utf8.AppendRune(append(b, ' '), r), ' ')
+		default:
+			b = utf8.AppendRune(b, r)
 		}
 		ascii = false
-		r, size := utf8.DecodeRuneInString(text[i:])
-		dst = n.appendRune(dst, from, table, r, text[i+size:])
-		i += size
 	}
-	if ascii || !n.stripAccents {
-		return dst, scratch
-	}
-	return withoutAccents(dst, scratch[:0], from, table)
-}
-
-func (n *normalizer) appendASCII(dst []byte, c byte) []byte {
-	switch {
-	case n.lowercase && 'A' <= c && c <= 'Z':
-		return append(dst, c+'a'-'A')
-	case !n.cleanText || ' ' <= c && c < 0x7F:
-		return append(dst, c)
-	case c == '\t' || c == '\n' || c == '\r':
-		return append(dst, ' ')
-	}
-	return dst
-}
-
-// appendRune adds one character from outside ASCII; rest is the text after it.
-func (n *normalizer) appendRune(dst []byte, from int, table *classTable, r rune, rest string) []byte {
-	class := table.of(r)
-	if n.cleanText {
-		if class&classControl != 0 {
-			return dst
-		}
-		if class&classSpace != 0 {
-			return append(dst, ' ')
-		}
-	}
-	if n.spaceCJK && class&classCJK != 0 {
-		return append(utf8.AppendRune(append(dst, ' '), r), ' ')
+	if ascii {
+		return string(b)
 	}
 	if n.lowercase {
-		return n.appendLower(dst, from, table, r, rest)
+		b = cases.Lower(language.Und).Bytes(b) // follows Unicode's rule for the final sigma
 	}
-	return utf8.AppendRune(dst, r)
+	if !n.stripAccents {
+		return string(b)
+	}
+	return strings.Map(func(r rune) rune {
+		if r >= utf8.RuneSelf && unicode.Is(unicode.Mn, r) {
+			return -1
+		}
+		return r
+	}, norm.NFD.String(string(b)))
 }
 
-// appendLower follows Unicode's full lower-casing, which differs from the
-// simple one in two letters: the dotted capital I, and the sigma at the end of
-// a word.
-func (n *normalizer) appendLower(dst []byte, from int, table *classTable, r rune, rest string) []byte {
-	switch r {
-	case 'İ':
-		return append(dst, "i\u0307"...)
-	case 'Σ':
-		if casedBefore(dst[from:], table) && !n.casedAfter(rest, table) {
-			return append(dst, "ς"...)
-		}
+func (n *normalizer) appendASCII(b []byte, c byte) []byte {
+	switch {
+	case n.lowercase && 'A' <= c && c <= 'Z':
+		return append(b, c+'a'-'A')
+	case !n.cleanText || ' ' <= c && c < 0x7F:
+		return append(b, c)
+	case c == '\t' || c == '\n' || c == '\r':
+		return append(b, ' ')
 	}
-	return utf8.AppendRune(dst, unicode.ToLower(r))
+	return b
 }
 
-// casedBefore reports whether a cased letter comes right before, marks aside.
-func casedBefore(done []byte, table *classTable) bool {
-	for len(done) > 0 {
-		r, size := utf8.DecodeLastRune(done)
-		if class := table.of(r); class&classIgnorable == 0 {
-			return class&classCased != 0
-		}
-		done = done[:len(done)-size]
-	}
-	return false
+// isControl reports whether cleaning drops a character outside of ASCII.
+func isControl(r rune) bool {
+	return r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs)
 }
 
-// casedAfter reports whether a cased letter comes right after, marks and
-// characters that cleaning drops aside.
-func (n *normalizer) casedAfter(rest string, table *classTable) bool {
-	for _, r := range rest {
-		class := table.of(r)
-		dropped := n.cleanText && class&classControl != 0
-		if class&classIgnorable == 0 && !dropped {
-			return class&classCased != 0
-		}
-	}
-	return false
-}
+// isSpace reports whether a character is white space in ECMAScript.
+func isSpace(r rune) bool { return unicode.IsSpace(r) && r != '\u0085' || r == '\uFEFF' }
 
-// withoutAccents decomposes text[from:] canonically and drops the nonspacing
-// marks.
-func withoutAccents(text, scratch []byte, from int, table *classTable) (out, buffer []byte) {
-	tail := text[from:]
-	if !norm.NFD.IsNormal(tail) {
-		scratch = norm.NFD.Append(scratch, tail...)
-		text = append(text[:from], scratch...)
-		tail = text[from:]
-	}
-	kept := tail[:0]
-	for i := 0; i < len(tail); {
-		size := 1
-		if tail[i] >= utf8.RuneSelf {
-			var r rune
-			r, size = utf8.DecodeRune(tail[i:])
-			if table.of(r)&classAccent != 0 {
-				i += size
-				continue
-			}
-		}
-		kept = append(kept, tail[i:i+size]...)
-		i += size
-	}
-	return text[:from+len(kept)], scratch
-}
+// isPunct reports whether a character is a word of its own. BERT counts the symbols of ASCII
+// as punctuation, too.
+func isPunct(r rune) bool { return unicode.IsPunct(r) || r < utf8.RuneSelf && unicode.IsSymbol(r) }
+
+// ideographs are the blocks of the original BERT code that the reference sees, which leaves
+// out those beyond the basic plane.
+var ideographs = &unicode.RangeTable{R16: []unicode.Range16{
+	{Lo: 0x3400, Hi: 0x4DBF, Stride: 1},
+	{Lo: 0x4E00, Hi: 0x9FFF, Stride: 1},
+	{Lo: 0xF900, Hi: 0xFAFF, Stride: 1},
+}}

@@ -1,66 +1,42 @@
-// Package wordpiece splits text into BERT's WordPiece tokens, with the ids
-// that Hugging Face's tokenizers give: clean-up, spaces around ideographs,
-// lower case without accents, a word for each punctuation mark, then the
-// longest vocabulary entries from the left.
+// Package wordpiece splits text into BERT's WordPiece tokens, with the ids that Hugging
+// Face's tokenizers give. Where those differ among themselves (on ideographs beyond
+// Unicode's basic plane), it agrees with the JavaScript one.
 //
-// Where the implementations of Hugging Face differ among themselves (the
-// ideographs beyond Unicode's basic plane), this one agrees with the
-// JavaScript tokenizers. The package knows neither models nor embeddings, and
-// nothing of padding: a tokenizer's file may ask for padding and truncation,
-// and the caller decides.
+// It ignores the padding and truncation that a tokenizer's file asks for: the caller decides.
 package wordpiece
 
 import (
-	"sync"
+	"regexp"
 	"unicode/utf8"
 )
 
 // Tokenizer turns text into token ids. It is safe for concurrent use.
 type Tokenizer struct {
-	norm         normalizer
-	trie         *trie
-	continuation uint32 // trie node below which the continuing pieces are
-	maxWord      int    // longest word that is looked up, in characters
-	unk          int32
-	before       []int32 // special tokens around a text
-	after        []int32
-	pad          int32
-	size         int
-	raw          splitter // added tokens, found in the text as it came
-	normalized   splitter // added tokens, found after normalization
-	buffers      sync.Pool
+	norm normalizer
+	// words are the vocabulary, and pieces its entries that continue a word, without their
+	// prefix. longest is the length of the longest entry in bytes.
+	words, pieces map[string]int32
+	longest       int
+	maxWord       int // longest word that is looked up, in characters
+	unk, pad      int32
+	before, after []int32 // special tokens around a text
+	raw           added   // found in the text as it came
+	normalized    added   // found after normalization
 }
 
-// buffer is the scratch memory of one call.
-type buffer struct{ text, scratch []byte }
+// added are the added tokens, such as [SEP], that are found in a text before it is split into
+// words: the longest one at the first place where one begins.
+type added struct {
+	pattern *regexp.Regexp // nil for no tokens
+	ids     map[string]int32
+}
 
 // Append adds the ids of the text's tokens to dst, without the special tokens
-// that a model wants around them. It allocates nothing if dst has room.
+// that a model wants around them.
 func (t *Tokenizer) Append(dst []int32, text string) []int32 {
-	b, ok := t.buffers.Get().(*buffer)
-	if !ok {
-		b = new(buffer)
-	}
-	defer t.buffers.Put(b)
-	for {
-		plain, id, rest := t.raw.next(text)
-		dst = t.appendPlain(dst, b, plain)
-		if id == none {
-			return dst
-		}
-		dst, text = append(dst, id), rest
-	}
-}
-
-// Encode returns the ids with the model's special tokens around them,
-// truncated on the right to at most that many ids where most is positive.
-func (t *Tokenizer) Encode(text string, most int) []int32 {
-	ids := append(make([]int32, 0, len(text)/3+4), t.before...)
-	ids = t.Append(ids, text)
-	if limit := max(0, most-len(t.after)); most > 0 && len(ids) > limit {
-		ids = ids[:limit]
-	}
-	return append(ids, t.after...)
+	return t.raw.split(dst, text, func(dst []int32, plain string) []int32 {
+		return t.normalized.split(dst, t.norm.normalize(plain), t.appendWords)
+	})
 }
 
 // Around returns the special tokens that go before and after a text's ids.
@@ -69,69 +45,57 @@ func (t *Tokenizer) Around() (before, after []int32) { return t.before, t.after 
 // Pad returns the id that fills a row up.
 func (t *Tokenizer) Pad() int32 { return t.pad }
 
-// Size returns one more than the largest id that can come out: the rows that a
-// model's embedding table must have.
-func (t *Tokenizer) Size() int { return t.size }
-
-func (t *Tokenizer) appendPlain(dst []int32, b *buffer, text string) []int32 {
-	if text == "" {
-		return dst
+// split adds the ids of the added tokens in a text to dst, and has appendPlain add those of
+// the text between them.
+func (a *added) split(dst []int32, text string, appendPlain func([]int32, string) []int32) []int32 {
+	if a.pattern == nil {
+		return appendPlain(dst, text)
 	}
-	b.text, b.scratch = t.norm.append(b.text[:0], b.scratch, text)
-	if t.normalized.empty() {
-		return t.appendWords(dst, b.text)
-	}
-	rest := string(b.text)
 	for {
-		plain, id, after := t.normalized.next(rest)
-		dst = t.appendWords(dst, []byte(plain))
-		if id == none {
-			return dst
+		at := a.pattern.FindStringIndex(text)
+		if at == nil {
+			return appendPlain(dst, text)
 		}
-		dst, rest = append(dst, id), after
+		dst = append(appendPlain(dst, text[:at[0]]), a.ids[text[at[0]:at[1]]])
+		text = text[at[1]:]
 	}
 }
 
 // appendWords splits normalized text at white space and around punctuation.
-func (t *Tokenizer) appendWords(dst []int32, text []byte) []int32 {
-	table := classes()
-	start, runes := 0, 0
-	for i := 0; i < len(text); {
-		r, size := rune(text[i]), 1
-		if r >= utf8.RuneSelf {
-			r, size = utf8.DecodeRune(text[i:])
-		}
-		class := table.of(r)
-		if class&(classSpace|classPunct) == 0 {
-			i, runes = i+size, runes+1
+func (t *Tokenizer) appendWords(dst []int32, text string) []int32 {
+	start := 0
+	for i, r := range text {
+		space := isSpace(r)
+		if !space && !isPunct(r) {
 			continue
 		}
-		dst = t.appendWord(dst, text[start:i], runes)
-		if class&classSpace == 0 {
-			dst = t.appendWord(dst, text[i:i+size], 1)
+		dst = t.appendWord(dst, text[start:i])
+		start = i + utf8.RuneLen(r)
+		if !space {
+			dst = t.appendWord(dst, text[i:start])
 		}
-		i += size
-		start, runes = i, 0
 	}
-	return t.appendWord(dst, text[start:], runes)
+	return t.appendWord(dst, text[start:])
 }
 
-// appendWord adds the pieces of one word, or the unknown token if any part of
-// it is in no entry.
-func (t *Tokenizer) appendWord(dst []int32, word []byte, runes int) []int32 {
-	if len(word) == 0 {
-		return dst
-	}
-	if runes > t.maxWord {
+// appendWord adds the longest pieces of a word from the left, or the unknown token if a part
+// of it is in no entry.
+func (t *Tokenizer) appendWord(dst []int32, word string) []int32 {
+	if len(word) > t.maxWord && utf8.RuneCountInString(word) > t.maxWord {
 		return append(dst, t.unk)
 	}
-	from, node := len(dst), uint32(0)
-	for len(word) > 0 {
-		id, length := t.trie.longest(node, word)
-		if id == none {
+	from, entries := len(dst), t.words
+	for word != "" {
+		n := min(len(word), t.longest)
+		id, ok := entries[word[:n]]
+		for !ok && n > 0 {
+			n--
+			id, ok = entries[word[:n]]
+		}
+		if n == 0 {
 			return append(dst[:from], t.unk)
 		}
-		dst, word, node = append(dst, id), word[length:], t.continuation
+		dst, word, entries = append(dst, id), word[n:], t.pieces
 	}
 	return dst
 }
