@@ -213,7 +213,7 @@ func runEvidence(t *request.ToolRun, rules provider.Rules) *checkpb.ToolRun {
 	}
 	if call.GetFailed() {
 		call.ErrorClass, call.Plain = bytesOf(recognize.ErrorClass(t.Result)), recognize.IsPlainError(t.Tool, t.Result)
-		call.Look = call.Look || recognize.MayPass(t.Result)
+		call.Look = call.Look || recognize.IsTransient(t.Result)
 	} else if recognize.Measures(t.Tool, t.Arguments) {
 		call.Result = bytesOf(recognize.Result(t.Result, rules.Volatile.WithTimes()))
 	}

@@ -1,7 +1,5 @@
-// Package excerpt cuts a short excerpt out of an exchange, for people who read events, and
-// masks everything in it that looks like a secret.
-//
-// It works on texts. It knows no user, no request and no policy.
+// Package excerpt shortens an exchange for people who read events, and masks everything
+// that looks like a secret. It knows no user, request or policy.
 package excerpt
 
 import (
@@ -13,8 +11,8 @@ import (
 )
 
 const (
-	// window is the number of bytes at the end of a text that are read: enough for the
-	// excerpt after secrets were masked, and few enough to search quickly.
+	// window is the number of bytes at the end of a text that are read: enough for an
+	// excerpt with masked secrets, and quick to search.
 	window = 2 << 10
 	// between separates the agent's text from the answer.
 	between = " ⇒ "
@@ -45,8 +43,8 @@ func clean(text string) string {
 	}), " ")
 }
 
-// end returns the last window of a text, without a word that its beginning would cut: the
-// rest of a secret does not look like one.
+// end returns the last window of a text, without the rest of a word that was cut: the rest
+// of a secret does not look like one.
 func end(text string) string {
 	if len(text) <= window {
 		return text

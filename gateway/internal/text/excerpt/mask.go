@@ -25,16 +25,16 @@ var prefixes = []string{
 }
 
 const (
-	// leastKey is the minimum length, in bytes, of a key with a known prefix and of a
-	// bearer token.
-	leastKey = 10
-	// leastRandom is the minimum length, in bytes, of a word that is masked because of its
-	// looks alone.
-	leastRandom = 20
+	// minKey is the minimum length, in bytes, of a key with a known prefix and of a bearer
+	// token.
+	minKey = 10
+	// minRandom is the minimum length, in bytes, of a word that is masked because it looks
+	// random.
+	minRandom = 20
 )
 
-// Mask replaces everything that looks like a secret. A missed secret is worse than a
-// masked word that is none.
+// Mask replaces everything that looks like a secret. It masks a harmless word rather than
+// miss a secret.
 func Mask(text string) string {
 	var out strings.Builder
 	text = maskPrivateKeys(text)
@@ -45,14 +45,14 @@ func Mask(text string) string {
 			i++
 			continue
 		}
-		loggedIn := i > 0 && text[i-1] == ':' && strings.HasPrefix(text[i+len(word):], "@") // user:password@host
+		inURL := i > 0 && text[i-1] == ':' && strings.HasPrefix(text[i+len(word):], "@") // user:password@host
 		i += len(word)
-		if loggedIn || isSecret(word) {
+		if inURL || isSecret(word) {
 			out.WriteString(masked)
 			continue
 		}
 		out.WriteString(word)
-		if from, to := secretBehind(word, text[i:]); to > from {
+		if from, to := secretAfter(word, text[i:]); to > from {
 			out.WriteString(text[i : i+from])
 			out.WriteString(masked)
 			i += to
@@ -61,7 +61,7 @@ func Mask(text string) string {
 	return out.String()
 }
 
-// maskPrivateKeys replaces PEM keys, also those without their end.
+// maskPrivateKeys replaces private keys in PEM, also if their end is missing.
 func maskPrivateKeys(text string) string {
 	const line, end = "PRIVATE KEY-----", "-----END "
 	before, key, found := strings.Cut(text, line)
@@ -84,19 +84,19 @@ func wordAt(text string) string {
 
 // isSecret reports whether a word looks like a secret.
 func isSecret(word string) bool {
-	if len(word) >= leastKey && slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(word, p) }) {
+	if len(word) >= minKey && slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(word, p) }) {
 		return true
 	}
 	for part := range strings.FieldsFuncSeq(word, func(r rune) bool { return r == '.' || r == '/' }) {
-		if len(part) >= leastRandom && looksRandom(part) {
+		if len(part) >= minRandom && looksRandom(part) {
 			return true
 		}
 	}
 	return false
 }
 
-// looksRandom reports whether a long word is more likely a key or a hash than a name: it
-// has only hexadecimal digits, or digits, capitals and small letters.
+// looksRandom reports whether a long word is probably a key or a hash: it has only
+// hexadecimal digits, or digits, capitals and small letters.
 func looksRandom(word string) bool {
 	if !strings.ContainsAny(word, "0123456789") {
 		return false
@@ -105,13 +105,14 @@ func looksRandom(word string) bool {
 		strings.ContainsAny(word, "abcdefghijklmnopqrstuvwxyz") && strings.ContainsAny(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 }
 
-// secretBehind returns the place of the secret that a word names in the text behind it.
-func secretBehind(word, text string) (from, to int) {
+// secretAfter returns the span of the secret in the text after the word that names it.
+func secretAfter(word, text string) (from, to int) {
 	word = strings.ToLower(word)
 	if word == "bearer" {
-		token := wordAt(strings.TrimLeft(text, " "))
-		from = len(text) - len(strings.TrimLeft(text, " "))
-		if from == 0 || len(token) < leastKey {
+		rest := strings.TrimLeft(text, " ")
+		token := wordAt(rest)
+		from = len(text) - len(rest)
+		if from == 0 || len(token) < minKey {
 			return 0, 0
 		}
 		return from, from + len(token)
@@ -125,8 +126,8 @@ func secretBehind(word, text string) (from, to int) {
 	return from, from + valueAt(text[from:], strings.HasSuffix(word, "authorization") || strings.HasSuffix(word, "cookie"))
 }
 
-// assigned returns where the value of the name before a text begins; 0 if it has none. The
-// value of a flag needs no sign.
+// assigned returns the index of the value in the text after a name; 0 if there is none. A
+// flag's value needs no colon or equals sign.
 func assigned(text string, flag bool) int {
 	rest := strings.TrimLeft(strings.TrimLeft(text, `\"'`), " \t")
 	switch {
@@ -140,8 +141,8 @@ func assigned(text string, flag bool) int {
 	return len(text) - len(rest)
 }
 
-// valueAt returns the length of the value at the beginning of a text: a quoted text or one
-// word, and the whole line for a header.
+// valueAt returns the length of the value at the beginning of a text: a quoted string, a
+// word, or the whole line for a header.
 func valueAt(text string, header bool) int {
 	open := strings.TrimLeft(text, `\`)
 	at := len(text) - len(open)
@@ -161,7 +162,7 @@ func valueAt(text string, header bool) int {
 	return len(text)
 }
 
-// SecretHeader reports whether a header may have a secret, by its name.
+// SecretHeader reports whether a header may hold a secret, by its name.
 func SecretHeader(name string) bool {
 	name = strings.ToLower(name)
 	if name == "x-token-estimate" { // a number of tokens

@@ -1,13 +1,12 @@
-// Package jsonwalk reads a JSON text in one pass, without building a tree: the
-// caller descends into the values that it needs, and all others are skipped. Texts
-// that two parsers could read differently (duplicate names, invalid UTF-8, data
-// behind the value) are errors.
+// Package jsonwalk reads a JSON text in one pass, without building a tree: the caller
+// descends into the values that it needs, and all others are skipped. Texts that two
+// parsers could read differently (duplicate names, invalid UTF-8, trailing data) are
+// errors.
 //
-// The package exists beside jsontext for three reasons. It reads a text in memory and
-// hands out slices of it, where a jsontext.Decoder copies; BenchmarkSkip compares the
-// two. It accepts lone surrogates in strings, which JavaScript clients send and
-// jsontext refuses, without accepting other invalid UTF-8. And it returns the place
-// of every value, at which package splice changes a body.
+// It exists beside jsontext for three reasons. It returns slices of the text, where a
+// jsontext.Decoder copies; BenchmarkSkip compares the two. It accepts lone surrogates in
+// strings, which JavaScript clients send and jsontext refuses, but no other invalid UTF-8.
+// And it returns the offset of every value, at which package splice changes a body.
 //
 // It allocates only for objects with many members. It knows no message format.
 package jsonwalk
@@ -19,27 +18,26 @@ import (
 	"unicode/utf8"
 )
 
-// MaxDepth is the maximum nesting of objects and arrays. It is the same as for
-// canonical digests, and far more than any request needs.
+// MaxDepth is the maximum nesting of objects and arrays, the same as for canonical digests.
 const MaxDepth = 512
 
-// Errors that a text can cause. Each is wrapped with the byte at which it occurred.
+// Errors that a text can cause. Each is wrapped with the offset at which it occurred.
 var (
 	// ErrSyntax: the text is not JSON.
 	ErrSyntax = errors.New("invalid JSON")
 	// ErrUTF8: a string is not valid UTF-8.
 	ErrUTF8 = errors.New("invalid UTF-8")
-	// ErrDuplicate: an object has two members of one name.
+	// ErrDuplicate: an object has two members with the same name.
 	ErrDuplicate = errors.New("duplicate name in object")
 	// ErrDepth: the text nests deeper than MaxDepth.
 	ErrDepth = errors.New("JSON nests too deeply")
 	// ErrTrailing: the value is followed by more data.
 	ErrTrailing = errors.New("data after the JSON value")
-	// ErrKind: a value does not have the type that the caller demands.
+	// ErrKind: a value does not have the type that the caller expects.
 	ErrKind = errors.New("unexpected JSON type")
 )
 
-// Walker is a position in a JSON text, in front of a value.
+// Walker is a position in a JSON text, before a value.
 type Walker struct {
 	text  []byte
 	pos   int
@@ -82,8 +80,8 @@ func (w *Walker) Kind() byte {
 	}
 }
 
-// Offset returns the index of the next byte: the first byte of a value before it is
-// consumed, and the byte behind it afterwards.
+// Offset returns the offset of the next byte: before a value is consumed that of its first
+// byte, and then that of the byte after it.
 func (w *Walker) Offset() int { return w.pos }
 
 // Object calls member for each member of the next value, which must be an object. A
@@ -129,11 +127,11 @@ func (w *Walker) Object(member func(name []byte) error) error {
 
 // Array calls element for each element of the next value, which must be an array. An
 // element that the callback does not consume is skipped; a nil callback skips all.
-func (w *Walker) Array(element func() error) error { return w.ArrayBehind(0, element) }
+func (w *Walker) Array(element func() error) error { return w.ArrayAfter(0, element) }
 
-// ArrayBehind is Array for the elements behind an offset, which is that of the byte behind an
-// element; 0 for all elements. What stands before is not read.
-func (w *Walker) ArrayBehind(offset int, element func() error) error {
+// ArrayAfter is Array for the elements after an offset, which is the end of an element; 0
+// stands for all elements. What is before the offset is not read.
+func (w *Walker) ArrayAfter(offset int, element func() error) error {
 	if err := w.open('['); err != nil {
 		return err
 	}
@@ -164,8 +162,8 @@ func (w *Walker) ArrayBehind(offset int, element func() error) error {
 	}
 }
 
-// another consumes what is between two elements of an array, or its end. It reports whether there
-// is another element.
+// another consumes the comma after an element of an array, or the array's end. It reports
+// whether there is another element.
 func (w *Walker) another() (more bool, err error) {
 	w.space()
 	switch {
@@ -178,14 +176,14 @@ func (w *Walker) another() (more bool, err error) {
 	return true, nil
 }
 
-// Last reports whether the element of an array that was consumed is the last one.
+// Last reports whether the consumed element of an array is the last one.
 func (w *Walker) Last() bool {
 	ahead := Walker{text: w.text, pos: w.pos}
 	ahead.space()
 	return ahead.next(']')
 }
 
-// Members is Object for a value that may have another type: it then skips the value.
+// Members is Object, except that it skips a value of another type.
 func (w *Walker) Members(member func(name []byte) error) error {
 	if w.Kind() != '{' {
 		return w.Skip()
@@ -193,7 +191,7 @@ func (w *Walker) Members(member func(name []byte) error) error {
 	return w.Object(member)
 }
 
-// Elements is Array for a value that may have another type: it then skips the value.
+// Elements is Array, except that it skips a value of another type.
 func (w *Walker) Elements(element func() error) error {
 	if w.Kind() != '[' {
 		return w.Skip()

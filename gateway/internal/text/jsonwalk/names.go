@@ -5,26 +5,26 @@ import "bytes"
 // names holds the names of the members of all open objects, to detect duplicates.
 type names struct {
 	stack [][]byte
-	room  [few][]byte // for the stack
-	// large holds the names of open objects with more than few members, by the index
+	buf   [maxLinear][]byte // the first backing array of stack
+	// large holds the names of open objects with more than maxLinear members, by the index
 	// in stack at which the object begins.
 	large map[int]map[string]struct{}
 }
 
-// few is the largest number of names for a linear search.
-const few = 16
+// maxLinear is the maximum number of names for a linear search.
+const maxLinear = 16
 
 // open begins an object. It returns the object's index for add and close.
 func (n *names) open() (object int) {
 	if n.stack == nil {
-		n.stack = n.room[:0]
+		n.stack = n.buf[:0]
 	}
 	return len(n.stack)
 }
 
 // add reports whether a name is new to the object.
 func (n *names) add(object int, name []byte) bool {
-	if len(n.stack)-object < few {
+	if len(n.stack)-object < maxLinear {
 		for _, other := range n.stack[object:] {
 			if bytes.Equal(other, name) {
 				return false
@@ -46,7 +46,7 @@ func (n *names) add(object int, name []byte) bool {
 
 // toSet moves an object's names to a set.
 func (n *names) toSet(object int) map[string]struct{} {
-	set := make(map[string]struct{}, 4*few)
+	set := make(map[string]struct{}, 4*maxLinear)
 	for _, name := range n.stack[object:] {
 		set[string(name)] = struct{}{}
 	}
@@ -59,7 +59,7 @@ func (n *names) toSet(object int) map[string]struct{} {
 
 // close ends an object.
 func (n *names) close(object int) {
-	if len(n.stack)-object >= few {
+	if len(n.stack)-object >= maxLinear {
 		delete(n.large, object)
 	}
 	n.stack = n.stack[:object]

@@ -67,8 +67,7 @@ func (w *Walker) digits() bool {
 	return w.pos > start
 }
 
-// ones and highs repeat one byte eight times, to examine eight bytes of a string at
-// once.
+// ones and highs repeat one byte eight times, to examine eight bytes at once.
 const (
 	ones  = 0x0101010101010101
 	highs = 0x8080808080808080

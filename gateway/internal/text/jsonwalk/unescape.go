@@ -7,10 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// AppendString appends the content of a JSON string to dst. The string must be valid,
-// as those are that [Walker.Raw] returns; values of other types are not appended. A lone
-// surrogate, which JavaScript writes if a text was cut inside a character, becomes
-// U+FFFD.
+// AppendString appends the content of a JSON string to dst. The string must be valid, like
+// those that [Walker.Raw] returns; values of other types are ignored. A lone surrogate,
+// which JavaScript writes for a text that was cut inside a character, becomes U+FFFD.
 func AppendString(dst, raw []byte) []byte {
 	if len(raw) < 2 || raw[0] != '"' {
 		return dst

@@ -1,42 +1,41 @@
-// Package offsets keeps what was read of a text without the text: slices of it are written as
-// their offsets, and read again as slices of another text that begins the same.
+// Package offsets serializes values that hold slices of a text, without the text: it writes
+// offsets, and reads them as slices of another text with the same beginning.
 //
-// One function codes a value both ways, so that what is written is what is read. The package
-// does not know what the values mean.
+// One function codes a value in both directions, so that writing and reading can't differ.
+// The package does not know what the values mean.
 package offsets
 
 import "encoding/binary"
 
 // Coder writes values, or reads them.
 type Coder struct {
-	text []byte
-	data []byte
-	// reads says that values are read, and not written.
+	text   []byte
+	data   []byte
 	reads  bool
 	failed bool
 }
 
-// Write returns the values that a function codes, which refer to a text. ok is false if one of them
-// can't be written.
+// Write returns the values that code passes to the Coder, whose slices are of text. ok is
+// false if one of them can't be written.
 func Write(text []byte, code func(*Coder)) (data []byte, ok bool) {
-	c := Coder{text: text, data: make([]byte, 0, usual)}
+	c := Coder{text: text, data: make([]byte, 0, initialSize)}
 	code(&c)
 	return c.data, !c.failed
 }
 
-// usual is room for most values, in bytes.
-const usual = 8 << 10
+// initialSize is enough for most values, in bytes.
+const initialSize = 8 << 10
 
-// Read sets the values that a function codes to those that Write has written. The text must begin
-// as the one to which they referred.
+// Read sets the values that code passes to the Coder to those that Write returned as data.
+// The text must have the same beginning as then.
 func Read(text, data []byte, code func(*Coder)) {
 	code(&Coder{text: text, data: data, reads: true})
 }
 
-// Fail says that a value can't be written.
+// Fail makes Write report that a value can't be written.
 func (c *Coder) Fail() { c.failed = true }
 
-// Reads reports whether values are read.
+// Reads reports whether the Coder reads values, and does not write them.
 func (c *Coder) Reads() bool { return c.reads }
 
 func (c *Coder) number(n uint64) uint64 {
@@ -55,7 +54,7 @@ func (c *Coder) Int(n *int) { *n = int(c.number(uint64(*n))) }
 // Byte codes a small number.
 func Byte[T ~uint8](c *Coder, n *T) { *n = T(c.number(uint64(*n))) }
 
-// Uint64 codes a number in eight bytes, such as a hash, whose bits all matter.
+// Uint64 codes a number in eight bytes, such as a hash.
 func (c *Coder) Uint64(n *uint64) {
 	if !c.reads {
 		c.data = binary.LittleEndian.AppendUint64(c.data, *n)
@@ -64,7 +63,7 @@ func (c *Coder) Uint64(n *uint64) {
 	*n, c.data = binary.LittleEndian.Uint64(c.data), c.data[8:]
 }
 
-// Flags codes at most eight values together.
+// Flags codes up to eight booleans as one number.
 func (c *Coder) Flags(flags ...*bool) {
 	var all uint64
 	for i, f := range flags {
@@ -78,7 +77,7 @@ func (c *Coder) Flags(flags ...*bool) {
 	}
 }
 
-// Sum codes a digest; the zero one takes a byte.
+// Sum codes a digest. The zero digest takes one byte.
 func (c *Coder) Sum(sum *[16]byte) {
 	some := *sum != [16]byte{}
 	switch c.Flags(&some); {
@@ -92,14 +91,14 @@ func (c *Coder) Sum(sum *[16]byte) {
 	}
 }
 
-// How a slice of bytes is written: none, its own bytes, or an offset of the text on top of inText.
+// A slice of bytes is written as none, as own with the bytes, or as inText plus an offset.
 const (
 	none = iota
 	own
 	inText
 )
 
-// Bytes codes a slice of the text. Other bytes are written themselves.
+// Bytes codes a slice of the text. It copies a slice of anything else.
 func (c *Coder) Bytes(b *[]byte) {
 	how := uint64(none)
 	if !c.reads && *b != nil {
@@ -125,7 +124,7 @@ func (c *Coder) Bytes(b *[]byte) {
 	}
 }
 
-// offset returns where a slice is in the text; false if it is elsewhere.
+// offset returns the offset of a slice in the text; false if it is elsewhere.
 func (c *Coder) offset(b []byte) (at int, ok bool) {
 	at = cap(c.text) - cap(b)
 	if cap(b) == 0 || at < 0 || at+len(b) > len(c.text) || at >= len(c.text) {
@@ -134,7 +133,7 @@ func (c *Coder) offset(b []byte) (at int, ok bool) {
 	return at, &c.text[at] == &b[:1][0]
 }
 
-// List codes a list, whose elements a function codes. An empty list is read as nil.
+// List codes a list. An empty list is read as nil.
 func List[T any](c *Coder, list *[]T, element func(*T)) {
 	n := len(*list)
 	if c.Int(&n); c.reads {

@@ -9,34 +9,33 @@ import (
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
-// Results are compared whole up to wholeResult bytes, and beyond that by their
-// first and last edgeResult bytes and their length, all after cleaning. The
-// numbers are LibreFang's.
+// Results of up to wholeResult bytes are compared as a whole, longer ones by their first
+// and last edgeResult bytes and their length, all after cleaning. The numbers are
+// LibreFang's.
 const (
 	wholeResult = 1000
 	edgeResult  = 500
 )
 
-// Hasher computes the digests of tool calls and texts, and keeps its scratch space
-// between calls. The zero Hasher is ready; it must not be used by two goroutines at
-// once.
+// Hasher computes the digests of tool calls and texts, and reuses its buffers. The zero
+// Hasher is ready for use. It is not safe for concurrent use.
 type Hasher struct {
 	fingerprint.Canon
 	scratch []byte
-	// raw is the text that was folded last, and folded what became of it.
+	// raw is the text that was folded last, and folded the result.
 	raw, folded []byte
 }
 
-// Call returns the digest of a tool call, [fingerprint.Call], for arguments given as
-// JSON text. Commands count as [AppendCommand] writes them, without the description
-// and the time limit beside a shell's command. Arguments that are not JSON count by
-// their bytes, trimmed; none at all is the same as {}.
+// Call returns the digest of a tool call, [fingerprint.Call], for arguments in JSON.
+// Commands are normalized by [AppendCommand]; the description and time limit of a shell's
+// command don't count. Arguments that are not JSON are compared byte by byte, without the
+// space around them; no arguments are the same as {}.
 func Call(tool string, arguments []byte) fingerprint.Digest {
 	var h Hasher
 	return h.Call(tool, arguments)
 }
 
-// Call is the package's function Call on h's scratch space.
+// Call is the function Call with h's buffers.
 func (h *Hasher) Call(tool string, arguments []byte) fingerprint.Digest {
 	arguments = bytes.TrimSpace(arguments)
 	if len(arguments) == 0 {
@@ -50,8 +49,8 @@ func (h *Hasher) Call(tool string, arguments []byte) fingerprint.Digest {
 	return fingerprint.Call(tool, args)
 }
 
-// Volatile says which parts of a result are left out when it is compared. It is
-// safe for concurrent use.
+// Volatile says which parts of a result are left out of comparisons. It is safe for
+// concurrent use. Nil stands for all kinds and no patterns.
 type Volatile struct {
 	kinds    Kinds
 	patterns []*regexp.Regexp
@@ -59,8 +58,8 @@ type Volatile struct {
 
 var defaultVolatile = &Volatile{kinds: AllKinds}
 
-// NewVolatile returns the given kinds and, beyond them, what the patterns (RE2)
-// match. Patterns cost a copy of the result and a slower pass for each.
+// NewVolatile leaves out parts of the given kinds and matches of the patterns (RE2). Each
+// pattern costs a copy of the result and a slower pass.
 func NewVolatile(kinds Kinds, patterns ...string) (*Volatile, error) {
 	v := &Volatile{kinds: kinds}
 	var err error
@@ -80,10 +79,10 @@ func compile(patterns []string) ([]*regexp.Regexp, error) {
 	return out, nil
 }
 
-// IsDefault reports whether all kinds and no patterns are left out, as nil does.
+// IsDefault reports whether v is the same as nil.
 func (v *Volatile) IsDefault() bool { return v == nil || v.kinds == AllKinds && len(v.patterns) == 0 }
 
-// WithTimes returns the recognition of the same parts, without measured times.
+// WithTimes returns a copy of v that keeps measured times in results.
 func (v *Volatile) WithTimes() *Volatile {
 	if v == nil {
 		v = defaultVolatile
@@ -102,10 +101,8 @@ func (v *Volatile) each(text []byte, emit func([]byte)) {
 	scanner{kinds: v.kinds}.scan(text, emit)
 }
 
-// Result returns the digest of what a tool answered, without its volatile parts;
-// nil stands for all kinds and no patterns. Two results with one digest are the
-// same answer. Beyond 1 000 bytes (cleaned) only the first and last 500 and the
-// length are compared.
+// Result returns the digest of a tool's result without its volatile parts. Two results
+// with one digest are the same answer.
 func Result(text []byte, v *Volatile) fingerprint.Digest {
 	var e edges
 	v.each(bytes.TrimSpace(text), e.add)
@@ -119,11 +116,11 @@ func Result(text []byte, v *Volatile) fingerprint.Digest {
 	return fingerprint.Sum(b)
 }
 
-// edges keeps the beginning and the end of a text that comes in parts.
+// edges collects the beginning and the end of a text that comes in parts.
 type edges struct {
 	total int
 	head  [wholeResult]byte
-	tail  [4 * edgeResult]byte // the newest bytes are tail[:n]
+	tail  [4 * edgeResult]byte // tail[:n] are the newest bytes
 	n     int
 }
 

@@ -6,17 +6,17 @@ import (
 )
 
 const (
-	// nowWithin is how far a clock may be from the present: a prompt takes a moment to be
-	// sent, and a clock without seconds is up to a minute behind.
+	// nowWithin is the maximum difference between a clock and the present: a prompt takes a
+	// moment to be sent, and a clock without seconds is up to a minute slow.
 	nowWithin = 90 * time.Second
-	// halfDay and zoneStep make a time of day comparable where its zone, and whether it is
-	// before noon, are not known: zones differ by quarters of an hour.
+	// halfDay and zoneStep make times of day comparable if their zone, or AM or PM, is not
+	// known. Zones differ by multiples of a quarter of an hour.
 	halfDay, zoneStep = 12 * time.Hour, 15 * time.Minute
 )
 
-// AppendClockless appends s as [AppendText] does, with a zero byte and the zone for each
-// time of day that is the present one. Only these say when the text was written. All other
-// times, such as those that the items of a batch are about, stay, and so do dates.
+// AppendClockless appends s as [AppendText] does, with a zero byte and the zone in place of
+// each time of day that is the present one, and so says when the text was written. Other
+// times, which may tell the items of a batch apart, stay, and so do dates.
 func AppendClockless(dst, s []byte, now time.Time) []byte {
 	f := folder{dst: dst, start: len(dst)}
 	clockScanner.split(bytes.TrimSpace(s), func(part []byte, stamp bool) {
@@ -34,8 +34,8 @@ func AppendClockless(dst, s []byte, now time.Time) []byte {
 	return f.end()
 }
 
-// zoneOf returns how many steps of zones the present is ahead of a time of day. ok is false
-// if that is the present one in no zone. A Unix time has none.
+// zoneOf returns the number of zone steps between a time of day and the present. ok is
+// false if it is the present time in no zone. A Unix time has no zone.
 func zoneOf(said time.Duration, now time.Time) (zone byte, ok bool) {
 	present := time.Duration(now.Unix()) * time.Second
 	if said > 2*halfDay {
@@ -45,8 +45,8 @@ func zoneOf(said time.Duration, now time.Time) (zone byte, ok bool) {
 	return byte(ahead / zoneStep), ahead%zoneStep <= 2*nowWithin
 }
 
-// timeOfDay returns where a timestamp, as a scanner finds it, has its time of day, and that
-// as the time since midnight or, in a Unix time, since 1970.
+// timeOfDay returns the index of the time of day in a timestamp that a scanner found, and
+// its value: the time since midnight, or since 1970 for a Unix time.
 func timeOfDay(stamp []byte) (at int, since time.Duration, ok bool) {
 	for i := 0; i < len(stamp); i = skipDigits(stamp, i) + 1 {
 		k := skipDigits(stamp, i)
@@ -68,8 +68,8 @@ func timeOfDay(stamp []byte) (at int, since time.Duration, ok bool) {
 	return 0, 0, false
 }
 
-// seconds returns the time that some numbers say: each is worth sixty of the next, and the
-// last is in seconds.
+// seconds returns the duration of hours, minutes and seconds, of minutes and seconds, or
+// of seconds, in decimal digits.
 func seconds(numbers ...[]byte) time.Duration {
 	total := 0
 	for _, number := range numbers {

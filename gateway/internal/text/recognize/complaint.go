@@ -3,9 +3,10 @@ package recognize
 import (
 	"bytes"
 	"regexp"
+	"slices"
 )
 
-// maxComplaint is the number of bytes of a message in which a complaint is looked for.
+// maxComplaint is the number of bytes of a message that are searched for a complaint.
 const maxComplaint = 2 << 10
 
 // Words of complaints: what an answer is, what it should have had, and what is wrong.
@@ -15,8 +16,8 @@ const (
 	aFault   = `(?:no|not|none|nothing|never|without|invalid|missing|wrong|incorrect|incorrectly|malformed|incomplete|empty|error|failed|fails|lacks?|unable|cannot|can't|couldn't|didn't|doesn't|isn't|wasn't|hasn't|unparsable)`
 )
 
-// complaints are the forms in which harnesses tell a model that its answer has no action,
-// or none that they can read.
+// complaints match the ways in which harnesses tell a model that its answer has no action
+// or one that they can't parse.
 var complaints = []*regexp.Regexp{
 	regexp.MustCompile(`\b(?:your|the|last|previous) (?:\w+ ){0,2}` + anAnswer + `\b[^.!?\n]{0,60}\b` + aFault + `\b`),
 	regexp.MustCompile(`\bno (?:\w+ ){0,2}` + aForm + `\b`),
@@ -35,16 +36,11 @@ var complaints = []*regexp.Regexp{
 	regexp.MustCompile("\\b(?:call|invoke|use) (?:the )?[`\"']?(?:finish|submit|done|complete|attempt_completion|final_answer|exit)\\b"),
 }
 
-// IsComplaint reports whether a message says what is wrong with the form of the answer
-// before it: that it has no call, no command, no valid JSON. A message that only asks for
-// more is not a complaint.
+// IsComplaint reports whether a message objects to the form of the previous answer: that
+// it has no call, no command or no valid JSON. A message that only asks for more is not a
+// complaint.
 func IsComplaint(text []byte) bool {
 	text = bytes.Join(bytes.Fields(bytes.ToLower(text[:min(len(text), maxComplaint)])), []byte(" "))
 	text = bytes.ReplaceAll(text, []byte("\u2019"), []byte("'"))
-	for _, form := range complaints {
-		if form.Match(text) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(complaints, func(form *regexp.Regexp) bool { return form.Match(text) })
 }

@@ -1,8 +1,7 @@
-// Package recognize decides what the text of prompts, tool calls and tool results
-// means for a comparison: which calls and results are the same said again, which parts
-// of a result change by themselves, and whether a result failed, a call polls, or a
-// message is an agent's summary.
+// Package recognize normalizes and classifies the text of prompts, tool calls and tool
+// results: which calls and results count as the same, which parts of a result change on
+// every run, and whether a result failed, a call polls, or a message is a summary.
 //
-// It takes bytes and returns digests of [fingerprint] and yes-or-no answers. It knows
-// neither the wire formats nor policies, and has no state.
+// It takes bytes and returns digests of [fingerprint] and booleans. It knows neither wire
+// formats nor policies, and has no state.
 package recognize

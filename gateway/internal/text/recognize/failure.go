@@ -9,35 +9,35 @@ import (
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
-// domainError is the domain of error classes. Its number rises when their meaning
-// changes; until stored sessions have expired, old and new then count apart.
+// domainError is the domain of error classes. Its number rises when their meaning changes,
+// so that old and new classes, which are stored with sessions, differ.
 const domainError = "unloop/error/1"
 
-// Failures finds results that report an error by patterns, for wire formats that do
-// not mark them. It is safe for concurrent use.
+// Failures recognizes failed results by patterns, for wire formats that do not mark them.
+// It is safe for concurrent use.
 type Failures struct{ patterns []*regexp.Regexp }
 
-// At most this much of a result's beginning and end is searched: a tool reports a
-// failure in its first or last words, and a file that was read may be full of the word
+// The lengths, in bytes, of a result's beginning and end that are searched: a tool reports
+// a failure in its first or last words, and a file that was read may be full of the word
 // "error".
 const (
 	failureHead = 2048
 	failureTail = 512
 )
 
-// NewFailures returns the recognition by the given patterns (RE2).
+// NewFailures compiles patterns (RE2).
 func NewFailures(patterns ...string) (*Failures, error) {
 	compiled, err := compile(patterns)
 	return &Failures{compiled}, err
 }
 
-// Match reports whether a pattern finds an error in the text of a result.
+// Match reports whether a pattern matches the beginning or end of a result.
 func (f *Failures) Match(text []byte) bool {
 	text = edgesOf(text)
 	return slices.ContainsFunc(f.patterns, func(re *regexp.Regexp) bool { return re.Match(text) })
 }
 
-// edgesOf returns the beginning and the end of a long text, each on lines of its own.
+// edgesOf returns the beginning and the end of a long text, with a line end between them.
 func edgesOf(text []byte) []byte {
 	text = bytes.TrimSpace(text)
 	if len(text) <= failureHead+failureTail {
@@ -48,14 +48,14 @@ func edgesOf(text []byte) []byte {
 	return append(window, text[len(text)-failureTail:]...)
 }
 
-// LooksFailed is the built-in recognition of failed results: those that begin with a
-// word such as "Error:" or with a traceback, JSON objects that begin with an error
-// member, shells' "command not found" and the like, shells' messages with a line number, and
-// exit codes other than 0.
+// LooksFailed recognizes failed results without patterns: those that begin with a word such
+// as "Error:" or with a traceback, JSON objects that begin with an error member, messages of
+// shells such as "command not found" or with a line number, HTTP errors, and exit codes other
+// than 0.
 func LooksFailed(text []byte) bool { return looksFailed(edgesOf(text)) }
 
-// failureWords begin a failed result if a colon, a bracket or the end of the line
-// follows.
+// failureWords begin a failed result if a colon, a bracket, an exclamation mark or the end
+// of the line follows.
 var failureWords = [...]string{"error", "fatal", "exception", "failed", "failure", "panic"}
 
 // failureStarts begin a failed result, whatever follows.
@@ -70,8 +70,8 @@ var failureStarts = [...]string{
 	`{"error":{`, `{"error":"`, `{"err":"`, `{"iserror":true`, `{"is_error":true`, `{"success":false`, `{"ok":false`,
 }
 
-// unknownCommand is what the shells of Windows say.
-var unknownCommand = []string{"is not recognized as "}
+// unknownCommand is in the message of Windows shells about an unknown command.
+const unknownCommand = "is not recognized as "
 
 // failureEnds end the last line of a failed result.
 var failureEnds = [...]string{"command not found", "no such file or directory", "permission denied", "operation not permitted"}
@@ -82,33 +82,34 @@ var exitNames = [...]string{
 	"return code", "returncode",
 }
 
-// exitWords are in the names of exit codes: each has one of them.
+// exitWords prefilter exitNames: each of those contains one of them.
 var exitWords = [...]string{"exit", "return"}
 
-// statusNames precede the status of an HTTP answer.
+// statusNames precede an HTTP status.
 var statusNames = [...]string{`"status":`, `"status_code":`, `"statuscode":`, `"code":`, "status code", "http status", "http error", "http/1.1", "http/2", "http", "<title>"}
 
-// statusWords are in the names of a status: each has one of them.
+// statusWords prefilter statusNames: each of those contains one of them.
 var statusWords = [...]string{"status", "http", `"code":`, "<title>"}
 
-// headRoom is room for the beginnings of a text and of its lines in lower case, so that
-// they are not allocated.
-type headRoom [exitWindow]byte
+// lowerBuf is a buffer on the stack for the beginning of a text or line in lower case.
+type lowerBuf [exitWindow]byte
 
 func looksFailed(text []byte) bool {
-	var room [80]byte
-	start := squash(room[:0], text[:min(len(text), 80)])
+	var buf [80]byte
+	start := squash(buf[:0], text[:min(len(text), 80)])
 	if hasAnyPrefix(start, failureStarts[:]) {
 		return true
 	}
 	for _, w := range failureWords {
-		if hasPrefix(start, w) && (len(start) == len(w) || bytes.IndexByte([]byte(":([!\n"), start[len(w)]) >= 0) {
+		if hasPrefix(start, w) && (len(start) == len(w) || strings.IndexByte(":([!\n", start[len(w)]) >= 0) {
 			return true
 		}
 	}
 	first, last := edgeLines(text)
-	failed := pythonError(start) || errnoAt(text) || containsAny(appendLower(nil, first[:min(len(first), maxErrorLine)]), unknownCommand)
-	if failed || failedStep(squash(room[:0], first[:min(len(first), 80)])) || traceback(text, last) || shellError(first) || shellError(last) || exits(text) || httpError(text) {
+	if pythonError(start) || errnoAt(text) || bytes.Contains(appendLower(nil, first[:min(len(first), maxErrorLine)]), []byte(unknownCommand)) {
+		return true
+	}
+	if failedStep(squash(buf[:0], first[:min(len(first), 80)])) || traceback(text, last) || shellError(first) || shellError(last) || exits(text, first, last) || httpError(text) {
 		return true
 	}
 	return slices.ContainsFunc(failureEnds[:], func(p string) bool { return len(last) >= len(p) && equalFold(last[len(last)-len(p):], p) })
@@ -129,17 +130,16 @@ func traceback(text, last []byte) bool {
 	return bytes.Contains(text, []byte("Traceback (most recent call last)")) && pythonError(squash(nil, last[:min(len(last), 80)]))
 }
 
-// exitLines is how many of the first and of the last lines may name an exit code, and
-// exitWindow how many of their bytes are searched.
+// exitLines is the number of lines at each end that may name an exit code, and exitWindow
+// the number of their bytes that are searched.
 const (
 	exitLines  = 6
 	exitWindow = 300
 )
 
-// exits reports whether one of the first or last lines names an exit code other than 0.
-// Lines between the first and the last must begin with the name.
-func exits(text []byte) bool {
-	first, last := edgeLines(text)
+// exits reports whether a line at either end of text names an exit code other than 0.
+// Lines other than the first and the last must begin with the name.
+func exits(text, first, last []byte) bool {
 	if exitCode(first) || exitCode(last) || exitCode(last[max(0, len(last)-exitWindow):]) {
 		return true
 	}
@@ -149,20 +149,20 @@ func exits(text []byte) bool {
 // exitLine reports whether a line of the window begins with the name of an exit code
 // and has one other than 0.
 func exitLine(window []byte) bool {
-	var room headRoom
+	var buf lowerBuf
 	for range 2 * exitLines {
 		var line []byte
 		line, window, _ = bytes.Cut(window, []byte("\n"))
 		line = bytes.TrimLeft(line, " \t*[(<")
-		if len(line) > 0 && strings.IndexByte("cCeEpPrR", line[0]) >= 0 && namesExit(squash(room[:0], line[:min(len(line), 40)])) && exitCode(line) {
+		if len(line) > 0 && strings.IndexByte("cCeEpPrR", line[0]) >= 0 && namesExit(squash(buf[:0], line[:min(len(line), 40)])) && exitCode(line) {
 			return true
 		}
 	}
 	return false
 }
 
-// namesExit reports whether a line begins with the name of an exit code, perhaps behind
-// the word process or command.
+// namesExit reports whether a line begins with the name of an exit code, perhaps after the
+// word process or command.
 func namesExit(line []byte) bool {
 	if hasPrefix(line, "process ") || hasPrefix(line, "command ") {
 		line = line[len("process "):]
@@ -170,11 +170,11 @@ func namesExit(line []byte) bool {
 	return hasAnyPrefix(line, exitNames[:])
 }
 
-// httpError reports whether text begins like the body or the status line of an
-// HTTP answer with a status from 400 to 599.
+// httpError reports whether text begins like the body or the status line of an HTTP
+// response with a status from 400 to 599.
 func httpError(text []byte) bool {
-	var room headRoom
-	head := squash(room[:0], text[:min(len(text), exitWindow)])
+	var buf lowerBuf
+	head := squash(buf[:0], text[:min(len(text), exitWindow)])
 	if len(head) > 3 && statusAt(head, 0) && (head[3] == ':' || head[3] == ' ' && bytes.ContainsAny(head[4:min(len(head), 40)], "abcdefghijklmnopqrstuvwxyz")) && namesStatus(head[4:]) {
 		return true
 	}
@@ -186,7 +186,7 @@ func httpError(text []byte) bool {
 		if i < 0 || i > 0 && name == "http" && class[head[i-1]] != other {
 			continue
 		}
-		if i = skipSet(head, i+len(name), ` :="`); statusAt(head, i) {
+		if statusAt(bytes.TrimLeft(head[i+len(name):], ` :="`), 0) {
 			return true
 		}
 	}
@@ -202,15 +202,8 @@ func statusAt(text []byte, i int) bool {
 	return i+3 <= len(text) && (text[i] == '4' || text[i] == '5') && class[text[i+1]] == digit && class[text[i+2]] == digit && !wordAt(text, i+3)
 }
 
-func skipSet(text []byte, i int, set string) int {
-	for i < len(text) && bytes.IndexByte([]byte(set), text[i]) >= 0 {
-		i++
-	}
-	return i
-}
-
-// squash returns text in lower case, in an empty buffer. Of a JSON object it drops the
-// white space around punctuation, so that {"error": "x"} begins like {"error":"x"}.
+// squash appends text in lower case to an empty buffer. From a JSON object it drops the
+// white space after punctuation, so that {"error": "x"} begins like {"error":"x"}.
 func squash(out, text []byte) []byte {
 	out = appendASCII(out, text)
 	if len(out) == 0 || out[0] != '{' {
@@ -218,7 +211,7 @@ func squash(out, text []byte) []byte {
 	}
 	n := 0
 	for _, ch := range out {
-		if (ch == ' ' || ch == '\n' || ch == '\t' || ch == '\r') && n > 0 && bytes.IndexByte([]byte(`{":,`), out[n-1]) >= 0 {
+		if (ch == ' ' || ch == '\n' || ch == '\t' || ch == '\r') && n > 0 && strings.IndexByte(`{":,`, out[n-1]) >= 0 {
 			continue
 		}
 		out[n] = ch
@@ -240,8 +233,8 @@ func pythonError(start []byte) bool {
 	return bytes.HasSuffix(start[:i], []byte("error")) || bytes.HasSuffix(start[:i], []byte("exception"))
 }
 
-// errnoAt reports whether text begins with the name of a system's error and a colon:
-// "EACCES: permission denied".
+// errnoAt reports whether text begins with an errno name and a colon: "EACCES: permission
+// denied".
 func errnoAt(text []byte) bool {
 	n := 0
 	for n < len(text) && 'A' <= text[n] && text[n] <= 'Z' {
@@ -252,8 +245,8 @@ func errnoAt(text []byte) bool {
 
 // exitCode reports whether line names an exit code other than 0.
 func exitCode(line []byte) bool {
-	var room headRoom
-	lower := squash(room[:0], line[:min(len(line), 200)])
+	var buf lowerBuf
+	lower := squash(buf[:0], line[:min(len(line), 200)])
 	if !containsAny(lower, exitWords[:]) {
 		return false
 	}
@@ -262,7 +255,7 @@ func exitCode(line []byte) bool {
 		if i < 0 {
 			continue
 		}
-		if i = skipSet(lower, i+len(name), ` :="'\\`); i < len(lower) && '1' <= lower[i] && lower[i] <= '9' {
+		if code := bytes.TrimLeft(lower[i+len(name):], ` :="'\`); len(code) > 0 && '1' <= code[0] && code[0] <= '9' {
 			return true
 		}
 	}
@@ -276,9 +269,9 @@ func edgeLines(text []byte) (first, last []byte) {
 	return bytes.TrimSpace(first), bytes.TrimSpace(last)
 }
 
-// ErrorClass returns the digest of the kind of error that a failed result reports. It
-// is made of the first and the last line in lower case, without volatile parts,
-// numbers, quoted text and paths, which depend on the arguments of the call.
+// ErrorClass returns the digest of the kind of error that a failed result reports: of its
+// first and last line in lower case, without volatile parts and without numbers, quoted
+// text and paths, which depend on the arguments of the call.
 func ErrorClass(text []byte) fingerprint.Digest {
 	first, last := edgeLines(bytes.TrimSpace(text))
 	b := fingerprint.AppendField(nil, []byte(domainError))
@@ -287,7 +280,7 @@ func ErrorClass(text []byte) fingerprint.Digest {
 	return fingerprint.Sum(b)
 }
 
-// maxErrorLine bounds the part of a line that belongs to the kind of an error.
+// maxErrorLine is the number of bytes of a line that count for the kind of an error.
 const maxErrorLine = 300
 
 func errorLine(line []byte) []byte {
@@ -311,8 +304,8 @@ func errorLine(line []byte) []byte {
 	return out
 }
 
-// argumentAt returns the end of text at i that is likely to come from the call: quoted
-// text, or a word with a digit or a slash. It is 0 if there is none.
+// argumentAt returns the end of the text at i if that probably comes from the call: quoted
+// text, or a word with a digit or a slash. Otherwise it returns 0.
 func argumentAt(line []byte, i int) int {
 	switch ch := line[i]; ch {
 	case '"', '\'', '`':
@@ -322,7 +315,7 @@ func argumentAt(line []byte, i int) int {
 		return 0
 	}
 	end := i
-	for end < len(line) && (class[line[end]] != other || bytes.IndexByte([]byte("/.-~\\@"), line[end]) >= 0) {
+	for end < len(line) && (class[line[end]] != other || strings.IndexByte(`/.-~\@`, line[end]) >= 0) {
 		end++
 	}
 	if bytes.ContainsAny(line[i:end], "/\\0123456789") {

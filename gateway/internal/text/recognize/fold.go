@@ -9,18 +9,17 @@ import (
 	"unicode/utf8"
 )
 
-// folder appends texts behind start so that those are the same which look the
-// same.
+// folder appends text to dst so that texts that look the same become the same.
 type folder struct {
 	dst   []byte
-	start int
+	start int // of the text in dst
 	// lines keeps line ends and the indentation of lines.
 	lines bool
-	// indented says that only white space came since the last line end.
+	// indented says that only white space followed the last line end.
 	indented bool
 }
 
-// plainASCII maps the ASCII characters that can be seen to their lower case, and others to 0.
+// plainASCII maps visible ASCII characters to lower case, and other bytes to 0.
 var plainASCII = func() (t [256]byte) {
 	for c := byte('!'); c <= '~'; c++ {
 		t[c] = c
@@ -31,7 +30,7 @@ var plainASCII = func() (t [256]byte) {
 	return t
 }()
 
-// fold appends a text, or a part of one. Invalid UTF-8 passes as it is.
+// fold appends a text, or a part of one. It keeps invalid UTF-8 unchanged.
 func (f *folder) fold(s []byte) {
 	for len(s) > 0 {
 		ch := s[0]
@@ -49,8 +48,8 @@ func (f *folder) fold(s []byte) {
 	}
 }
 
-// plain appends the ASCII characters that can be seen, and single spaces between them, at
-// the beginning of s, where one is, and returns how many there are.
+// plain appends the visible ASCII characters at the beginning of s, and single spaces
+// between them, and returns their number. s begins with a visible character.
 func (f *folder) plain(s []byte) (n int) {
 	f.dst, f.indented = slices.Grow(f.dst, len(s)), false
 	room := f.dst[len(f.dst):][:len(s)]
@@ -81,7 +80,7 @@ func (f *folder) plain(s []byte) (n int) {
 	return n
 }
 
-// wide appends the character beyond ASCII that s begins with, and returns its size.
+// wide appends the non-ASCII character at the beginning of s, and returns its size.
 func (f *folder) wide(s []byte) int {
 	r, size := utf8.DecodeRune(s)
 	switch {
@@ -95,7 +94,7 @@ func (f *folder) wide(s []byte) int {
 	return size
 }
 
-// space takes a white space character.
+// space handles a white space character.
 func (f *folder) space(ch byte) {
 	switch n := len(f.dst); {
 	case f.lines && ch == '\n':
@@ -115,21 +114,21 @@ func (f *folder) space(ch byte) {
 	}
 }
 
-// trim drops bytes at the end that are one of cut.
+// trim drops bytes in cut from the end of the text.
 func (f *folder) trim(cut string) {
 	for n := len(f.dst); n > f.start && strings.IndexByte(cut, f.dst[n-1]) >= 0; n-- {
 		f.dst = f.dst[:n-1]
 	}
 }
 
-// end returns all, without white space at the end.
+// end returns dst without white space at the end.
 func (f *folder) end() []byte {
 	f.trim(" \t\n")
 	return f.dst
 }
 
-// invisible reports whether a character beyond ASCII is not seen: controls, marks of
-// direction, joiners and spaces of no width, tags, and selectors of variants.
+// invisible reports whether a non-ASCII character is invisible: controls, direction marks,
+// joiners, zero-width spaces, tags, and variation selectors.
 func invisible(r rune) bool {
 	switch {
 	case r <= 0x9f, r == 0xad, r == 0x34f, r == 0x61c, r == 0x3164, r == 0xfeff, r == 0xffa0:

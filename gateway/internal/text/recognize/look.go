@@ -8,18 +8,18 @@ import (
 )
 
 var (
-	// lookingWords are words of tools that look at something which others may change.
+	// lookingWords are in the names of tools that look at something that others may change.
 	lookingWords = []string{"check", "get", "read", "list", "fetch", "view", "show", "describe", "query", "lookup", "retrieve", "inspect", "sql", "ls", "snapshot", "screenshot", "search", "find", "http", "browse", "visit", "navigate", "reload", "refresh"}
-	// fileNames are the arguments of tools that read a file.
+	// fileNames are the names of arguments that hold a file's path.
 	fileNames = []string{"path", "file", "file_path", "filePath", "filename", "paths", "files", "absolute_path"}
-	// movingFiles are in the names of files that somebody else writes to.
+	// movingFiles are in the names of files that other processes write to.
 	movingFiles = []string{".log", ".out", ".err", "/proc/", "nohup", "status", "progress"}
-	// lookers are commands that only look, at something which others may change.
+	// lookers are commands that only look at something that others may change.
 	lookers = []string{
 		"ls", "test", "[", "[[", "stat", "df", "du", "free", "uptime", "date", "who", "nvidia-smi", "squeue", "sacct", "qstat", "bjobs", "dig", "nslookup", "host",
 		"lsof", "netstat", "ss", "journalctl", "curl", "wget", "true", "false", "echo", "cd",
 	}
-	// clients are commands that look where one of their words says so.
+	// clients are commands that only look if one of clientWords is among their words.
 	clients = []string{
 		"aws", "gcloud", "az", "kubectl", "oc", "helm", "docker", "podman", "gh", "glab", "heroku", "fly", "flyctl", "vercel", "nomad", "consul", "terraform", "argocd",
 		"flux", "git", "redis-cli", "psql", "mysql", "sqlite3",
@@ -32,23 +32,25 @@ var (
 // changingMethods are arguments of HTTP requests that change something.
 var changingMethods = []string{`"post"`, `"put"`, `"patch"`, `"delete"`}
 
-// passing are words of errors that may go away by themselves.
-var passing = []string{
+// transientWords are in errors that may go away without a change.
+var transientWords = []string{
 	"connection refused", "connection reset", "econnrefused", "econnreset", "etimedout", "unable to connect", "failed to connect", "no route to host", "unreachable",
 	"could not resolve host", "unable to resolve host", "failure in name resolution", "timed out", "timeout", "temporarily", "unavailable", "too many requests", "rate limit",
 	"ratelimit", "try again later", "retry after", "retry-after", "overloaded", "not ready", "is locked", "resource busy", "bad gateway",
 }
 
-// MayPass reports whether an error may go away by itself: a server that is not up yet, a rate
-// limit, a lock. A call that fails so and is made again after a pause waits for that.
-func MayPass(text []byte) bool { return containsAny(appendLower(nil, edgesOf(text)), passing) }
+// IsTransient reports whether an error may go away without a change: a server that is not up
+// yet, a rate limit, a lock. An agent that repeats such a call after a pause waits for that.
+func IsTransient(text []byte) bool {
+	return containsAny(appendLower(nil, edgesOf(text)), transientWords)
+}
 
-// Acts reports whether a tool does something of its own: its name says neither that it reads
-// or searches nor that it is a shell.
+// Acts reports whether a tool does more than read or search, by its name. A shell may do
+// either.
 func Acts(tool string) bool { return !isShell(tool) && !toolname.HasWord(tool, lookingWords) }
 
-// looks reports whether a tool that is not a shell looks at something which others may
-// change: an order, a row, a page, a log. A source file stays as it is.
+// looks reports whether a tool that is not a shell looks at something that others may
+// change: an order, a row, a page, a log, but not a source file.
 func looks(tool string, arguments []byte) bool {
 	if !toolname.HasWord(tool, lookingWords) || toolname.HasWord(tool, changingWords) || containsAny(appendLower(nil, arguments[:min(len(arguments), maxCommand)]), changingMethods) {
 		return false
@@ -56,15 +58,14 @@ func looks(tool string, arguments []byte) bool {
 	return !hasName(arguments, fileNames) || containsAny(arguments, movingFiles)
 }
 
-// looksByCommand is looks for a shell's command.
+// looksByCommand is looks for the command of a shell.
 func looksByCommand(command []byte) bool {
 	command = appendLower(nil, command[:min(len(command), maxCommand)])
-	if changesBehindPipe(command) || containsAny(command, changingParts) {
+	if changesAfterPipe(command) || containsAny(command, changingParts) {
 		return false
 	}
-	separators := func(r rune) bool { return r == ';' || r == '&' || r == '\n' }
 	found := false
-	for _, part := range bytes.FieldsFunc(command, separators) {
+	for _, part := range splitCommand(command) {
 		part, _, _ = bytes.Cut(part, []byte("|"))
 		words := bytes.Fields(bytes.TrimPrefix(bytes.TrimSpace(part), []byte("sudo ")))
 		if len(words) == 0 {

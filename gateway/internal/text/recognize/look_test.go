@@ -31,7 +31,7 @@ func TestErrorsThatMayPass(t *testing.T) {
 		"ssh: connect to host vm port 22: Connection refused": true, "Error: 429 Too Many Requests": true, "wget: unable to resolve host": true,
 		"sqlite3.OperationalError: database is locked": true, "Error: no such order": false, "FAIL: TestParse": false, "": false,
 	} {
-		if got := recognize.MayPass([]byte(text)); got != want {
+		if got := recognize.IsTransient([]byte(text)); got != want {
 			t.Errorf("%q: %t, want %t", text, got, want)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"regexp"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -14,23 +15,23 @@ import (
 
 const domainLoose = "unloop/loose/1"
 
-// looseScanner finds what may change by itself in a call. It may be what the call
-// is about, too.
+// looseScanner finds what may differ between two equal calls. It may also be what the call
+// is about.
 var looseScanner = scanner{kinds: Timestamps | UUIDs | RequestIDs | Runtime}
 
-// leastLoose is how many bytes of a failed call must be left without its numbers
-// and white space: the arguments of a short one are little else.
-const leastLoose = 40
+// minLoose is the minimum length, in bytes, of a failed call without its numbers and white
+// space: the arguments of a shorter one are little else.
+const minLoose = 40
 
-// Loose returns what a call has in common with calls that differ from it in nothing
-// but values that change by themselves: times, UUIDs, ids of requests and
-// processes. For a failed call numbers and white space do not matter either. It is
-// zero for a call that has none of these, which is compared by its key alone.
+// Loose returns a digest that a call shares with calls that differ from it only in times,
+// UUIDs, and ids of requests and processes. For a failed call, numbers and white space don't
+// matter either. The digest is zero for a call without such values, which is compared by its
+// key alone.
 func Loose(tool string, arguments []byte, failed bool) fingerprint.Digest {
 	text, found := loosen(arguments)
 	if failed {
 		text = WithoutNumbers(withoutSpace(text))
-		if len(text) < leastLoose {
+		if len(text) < minLoose {
 			return fingerprint.Digest{}
 		}
 	} else if !found {
@@ -39,19 +40,20 @@ func Loose(tool string, arguments []byte, failed bool) fingerprint.Digest {
 	return looseSum(tool, text)
 }
 
-// LooseNumbers returns what a call has in common with calls that differ from it in
-// nothing but numbers and values that change by themselves. It is meant for calls whose
-// result says much: a picture of the screen, or what another agent reports.
+// LooseNumbers is Loose for any call, also without numbers and white space. It is meant for
+// calls whose result says much: a screenshot, or the report of another agent.
 func LooseNumbers(tool string, arguments []byte) fingerprint.Digest {
 	text, _ := loosen(arguments)
 	return looseSum(tool, WithoutNumbers(withoutSpace(text)))
 }
 
-// loosen returns arguments without the values that change by themselves, and reports
-// whether there are any.
+// loosen returns arguments without the values that may differ between equal calls, and
+// reports whether there are any.
 func loosen(arguments []byte) (text []byte, found bool) {
-	looseScanner.scan(arguments, func(part []byte) {
-		found = found || len(part) == 1 && part[0] == 0
+	looseScanner.split(arguments, func(part []byte, volatile bool) {
+		if volatile {
+			part, found = placeholder, true
+		}
 		text = append(text, part...)
 	})
 	text, asked := withoutBusters(text)
@@ -59,15 +61,15 @@ func loosen(arguments []byte) (text []byte, found bool) {
 	return text, found || asked || named
 }
 
-// buster matches a parameter of a URL that is there so that no cache answers, or counts
-// attempts, or tells where a visitor came from. Any other may say what is wanted: a batch over ?id=1, ?id=2 is honest work.
+// buster matches a URL parameter that defeats caches, counts attempts, or says where a
+// visitor came from. Other parameters count: a batch over ?id=1, ?id=2 is no loop.
 var buster = regexp.MustCompile(`(?i)((?:[?&]|\\u0026)(?:_|cb|cache_?bust(?:er)?|no_?cache|rand(?:om)?|rnd|nonce|try|retry|utm_[a-z]+|fbclid|gclid|msclkid)=)[^&#"'\\\s]+`)
 
-// anchor matches the place of a page to which a URL leads.
+// anchor matches a URL with a fragment.
 var anchor = regexp.MustCompile(`(://[^\s"'#\\]+#)[^\s"'\\]+`)
 
-// withoutBusters drops the values of parameters that no answer depends on, and the places
-// of pages, and reports whether there are any.
+// withoutBusters drops the values of URL parameters on which no response depends, and
+// fragments, and reports whether there are any.
 func withoutBusters(text []byte) ([]byte, bool) {
 	if !bytes.Contains(text, []byte("://")) {
 		return text, false
@@ -80,16 +82,15 @@ func withoutBusters(text []byte) ([]byte, bool) {
 }
 
 var (
-	// alias matches the name that a query gives to a table, if it ends with a number;
-	// "from here file1.txt" has none.
+	// alias matches the alias of a table in a query if it ends with a number; there is none
+	// in "from here file1.txt".
 	alias = regexp.MustCompile(`(?i)\b(?:from|join)\s+[\w.]+\s+(?:as\s+)?([a-z_]+\d+)(?:[^\w.]|$)`)
 	// numbered matches a word that ends with a number.
 	numbered = regexp.MustCompile(`\b[A-Za-z_]+\d+\b\.?`)
 )
 
-// withoutAliases drops the numbers from the names that an SQL query gives to tables and
-// to whose columns it refers by them, and reports whether there are any. The rows are the
-// same under each name.
+// withoutAliases drops the numbers from table aliases of an SQL query that it uses for
+// columns, and reports whether there are any. An alias does not change the rows.
 func withoutAliases(text []byte) ([]byte, bool) {
 	if !bytes.Contains(text, []byte("FROM")) && !bytes.Contains(text, []byte("from")) {
 		return text, false
@@ -123,8 +124,8 @@ func withoutAliases(text []byte) ([]byte, bool) {
 	return text, found
 }
 
-// hasNumbered reports whether text may have a word that ends with a number. Much text has
-// none, and needs no regular expression.
+// hasNumbered reports whether text may have a word that ends with a number. It saves most
+// text from the regular expressions.
 func hasNumbered(text []byte) bool {
 	before := byte(other)
 	for _, c := range text {
@@ -132,7 +133,7 @@ func hasNumbered(text []byte) bool {
 		if of == digit && before == letter {
 			return true
 		}
-		if before = of; c >= utf8.RuneSelf { // may be a letter for a regular expression
+		if before = of; c >= utf8.RuneSelf { // regular expressions may see a letter
 			before = letter
 		}
 	}
@@ -144,14 +145,13 @@ func looseSum(tool string, text []byte) fingerprint.Digest {
 	return fingerprint.Sum(fingerprint.AppendField(b, text))
 }
 
-// withoutSpace drops white space from JSON, and its escapes from the strings in it,
-// in place.
+// withoutSpace drops white space from JSON, also escaped white space in strings, in place.
 func withoutSpace(text []byte) []byte {
 	out := text[:0]
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
 		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
-		case c == '\\' && i+1 < len(text) && bytes.IndexByte([]byte("ntr"), text[i+1]) >= 0:
+		case c == '\\' && i+1 < len(text) && strings.IndexByte("ntr", text[i+1]) >= 0:
 			i++
 		default:
 			out = append(out, c)
@@ -160,47 +160,46 @@ func withoutSpace(text []byte) []byte {
 	return out
 }
 
-// emptyWords are results that tell of nothing, in lower case.
+// emptyWords are results that say that there is nothing, in lower case.
 var emptyWords = []string{
 	"", "[]", "{}", "()", "null", "none", "nil", "no output", "(no output)", "no content", "(no content)", "(empty)", "no result", "no results", "no results found",
 	"no match", "no matches", "no matches found", "no files found", "no data", "nothing found", "0 results", "0 matches", "empty", "[][]",
 }
 
-// emptyObject matches an object in which all is empty: {"results":[],"total":0}.
+// emptyObject matches an object with nothing but empty members: {"results":[],"total":0}.
 var emptyObject = regexp.MustCompile(`^\{("[A-Za-z_]+":(\[\]|\{\}|0|null|""),?)+\}$`)
 
-// longestEmpty bounds results that may tell of nothing.
-const longestEmpty = 200
+// maxEmpty is the maximum length of a result that says that there is nothing.
+const maxEmpty = 200
 
 // IsEmpty reports whether a result says that there is nothing.
 func IsEmpty(text []byte) bool {
-	if text = bytes.TrimSpace(text); len(text) > longestEmpty {
+	if text = bytes.TrimSpace(text); len(text) > maxEmpty {
 		return false
 	}
 	lower := string(bytes.TrimRight(appendLower(nil, text), "."))
 	return slices.Contains(emptyWords, lower) || emptyObject.Match(withoutSpace(bytes.Clone(text)))
 }
 
-// readers are shells' commands that look for something. Others may succeed without
-// a word.
+// readers are shell commands that look for something. Others may succeed without output.
 var readers = []string{
 	"grep", "egrep", "fgrep", "rg", "ag", "ack", "find", "fd", "ls", "cat", "head", "tail", "awk", "jq", "locate", "which", "whereis", "sqlite3", "psql",
 }
 
-// doers are words of tools that change something, and may succeed without a word.
+// doers are in the names of tools that change something, and may succeed without output.
 var doers = []string{
 	"add", "remove", "insert", "move", "save", "apply", "run", "exec", "upload", "commit", "click", "close", "cancel", "book", "notify", "log", "mark", "submit",
 	"start", "stop", "kill", "open", "type", "press", "wait", "sleep", "replace", "patch", "rename", "copy", "assign", "register", "store", "append", "todo",
 	"think", "thought", "thinking", "reflect", "reason", "plan", "note", "say", "speak", "reply", "respond", "answer", "message", "report", "transfer", "finish",
 }
 
-// Seeks reports whether a call looks for something, so that an empty result says
-// that it was not found.
+// Seeks reports whether a call looks for something, so that an empty result means that it
+// was not found.
 func Seeks(tool string, arguments []byte) bool {
 	if !isShell(tool) {
 		return !toolname.HasWord(tool, changingWords) && !toolname.HasWord(tool, doers)
 	}
-	a, ok := readPollArguments(arguments)
+	a, ok := readArguments(arguments)
 	return ok && seeks(a.command)
 }
 
@@ -218,9 +217,8 @@ func seeks(command []byte) bool {
 // commandNames are the arguments that hold a command.
 var commandNames = []string{"command", "cmd", "script", "commandLine", "command_line", "query", "sql"}
 
-// shellNames are the arguments that hold a command for a shell, and besides those
-// beside them that say why or for how long it is run. A command does the same
-// whatever they are.
+// shellNames are the arguments that hold a command for a shell. besides are arguments that
+// say why or for how long it runs, and don't change what it does.
 var (
 	shellNames = []string{"command", "cmd", "script", "commandLine", "command_line"}
 	besides    = []string{
@@ -229,9 +227,8 @@ var (
 	}
 )
 
-// withCommand returns arguments in which commands are as [AppendCommand] writes
-// them, without what is said of a shell's command beside it. They are returned as
-// they are where nothing is to be changed, or they are no object.
+// withCommand returns arguments with commands normalized by [AppendCommand] and without
+// what is beside a shell's command. It returns arguments unchanged that are no object.
 func withCommand(arguments []byte) []byte {
 	if arguments[0] != '{' {
 		return arguments
@@ -281,8 +278,8 @@ func appendArgument(dst []byte, dec *jsontext.Decoder, name []byte) ([]byte, err
 	return jsontext.AppendQuote(dst, AppendCommand(nil, []byte(value.String())))
 }
 
-// spaced reports whether arguments have a command with white space that
-// [AppendCommand] changes, or may have.
+// spaced reports whether arguments may have a command with white space that
+// [AppendCommand] changes.
 func spaced(arguments []byte) bool {
 	return hasName(arguments, commandNames) && slices.ContainsFunc([]string{`"#`, "  ", `\t`, `\r`, ` \n`, `\n"`, ` "}`, ` ",`, `" `, `"\n`}, func(s string) bool { return bytes.Contains(arguments, []byte(s)) })
 }

@@ -112,14 +112,14 @@ func TestWaitingForACommandsOutputIsAPoll(t *testing.T) {
 		`{"session_id":1,"chars":""}`: true, `{"session_id":1}`: true, `{"session_id":1,"chars":null}`: true,
 		`{"session_id":1,"chars":"y\n"}`: false, `[]`: false, `{`: false, `{"session_id":`: false, `{"chars":1}`: false, `{1:2}`: false,
 	} {
-		if got := recognize.IsPoll("write_stdin", []byte(args)); got != want {
+		if got := recognize.TraitsOf("write_stdin", []byte(args)).Poll; got != want {
 			t.Errorf("%s: %v, want %v", args, got, want)
 		}
 	}
 	for command, want := range map[string]bool{
 		"tail -n 5 /var/log/syslog": true, "tail -f a": true, "tail -n 1 a.txt": false, "ps aux | grep web": true, "ps -eo pid | xargs kill": false,
 	} {
-		if got := recognize.IsPoll("bash", []byte(`{"command":"`+command+`"}`)); got != want {
+		if got := recognize.TraitsOf("bash", []byte(`{"command":"`+command+`"}`)).Poll; got != want {
 			t.Errorf("%s: %v, want %v", command, got, want)
 		}
 	}
@@ -138,7 +138,7 @@ func TestCallsThatAgentsWriteAsText(t *testing.T) {
 		tool, command string
 		shell, want   bool
 	}{{"bash", "docker ps", true, true}, {"python", "docker ps", false, false}, {"get_status", "x", false, true}, {"bash", "ls", true, false}} {
-		if got := recognize.IsTextPoll(c.tool, []byte(c.command), c.shell); got != c.want {
+		if got := recognize.TextTraitsOf(c.tool, []byte(c.command), c.shell).Poll; got != c.want {
 			t.Errorf("%s %s: %v, want %v", c.tool, c.command, got, c.want)
 		}
 	}

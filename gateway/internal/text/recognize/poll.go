@@ -4,37 +4,30 @@ import (
 	"bytes"
 	"errors"
 
-	"github.com/go-json-experiment/json/jsontext"
-
+	"github.com/unloop/unloop/gateway/internal/text/jsonwalk"
 	"github.com/unloop/unloop/schemas/toolname"
 )
 
-// maxCommand is how much of a shell command is looked at. What makes it a poll
-// stands at its beginning; scripts and here-documents follow.
+// maxCommand is the number of bytes of a shell command that are examined. What makes it a
+// poll is at its beginning; scripts and here-documents follow.
 const maxCommand = 1024
 
-// IsPoll reports whether a tool call is of the kind that is made again and again
-// while something else goes on: looking whether a container is up, a build done,
-// a log longer. Such calls get a multiple of the usual thresholds.
+// polls reports whether a tool call with these arguments is made again and again while
+// something else goes on: looking whether a container is up, a build done, a log longer.
+// Such calls get a multiple of the usual thresholds.
 //
-// A member "poll" of the arguments that is true or false decides. Otherwise a call
-// is a poll when its tool's name says so (wait_for_build, get_job_status), or when
-// its tool is a shell and its command, or the name of another argument, does. The
-// commands and words follow LibreFang's loop guard. Values of other arguments say
-// nothing, and arguments that are not a JSON object make no poll of a shell.
-func IsPoll(tool string, arguments []byte) bool {
-	shell := isShell(tool)
-	if tool == stdinTool {
-		return waits(arguments)
-	}
-	if shell || bytes.Contains(arguments, []byte(`"poll"`)) {
-		a, ok := readPollArguments(arguments)
-		switch {
-		case ok && a.explicit:
-			return a.poll
-		case ok && shell && (a.hint || pollCommand(a.command)):
-			return true
-		}
+// A boolean argument "poll" decides. Otherwise a call is a poll if its tool's name says so
+// (wait_for_build, get_job_status), or if its tool is a shell and its command or the name
+// of another argument does. The commands and words are those of LibreFang's loop guard. The
+// values of other arguments don't matter. ok is false for arguments that are no JSON object.
+func (a *arguments) polls(tool string, ok bool) bool {
+	switch {
+	case tool == stdinTool:
+		return ok && !a.writes
+	case ok && a.explicit:
+		return a.poll
+	case ok && isShell(tool) && (a.hint || pollCommand(a.command)):
+		return true
 	}
 	return pollName(tool)
 }
@@ -43,100 +36,69 @@ func IsPoll(tool string, arguments []byte) bool {
 // output.
 const stdinTool = "write_stdin"
 
-// waits reports whether the arguments of stdinTool write nothing.
-func waits(arguments []byte) bool {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(arguments))
-	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
-		return false
-	}
-	for dec.PeekKind() == '"' {
-		name, err := dec.ReadToken()
-		if err != nil {
-			return false
-		}
-		if name.String() == "chars" || name.String() == "input" {
-			tok, err := dec.ReadToken()
-			return err == nil && (tok.Kind() == 'n' || tok.Kind() == '"' && tok.String() == "")
-		}
-		if dec.SkipValue() != nil {
-			return false
-		}
-	}
-	return dec.PeekKind() == '}'
-}
-
-// pollArguments is what a call's arguments say about polling.
-type pollArguments struct {
+// arguments is what the arguments of a call say about polling.
+type arguments struct {
 	explicit, poll bool
 	hint           bool // the name of an argument speaks of polling
+	writes         bool // there is input for stdinTool
 	command        []byte
 }
 
-func readPollArguments(arguments []byte) (a pollArguments, ok bool) {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(arguments))
-	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
-		return a, false
-	}
-	for {
-		name, err := dec.ReadToken()
-		if err != nil || name.Kind() == '}' {
-			return a, err == nil
-		}
-		if a.member(dec, name.String()) != nil {
-			return a, false
-		}
-	}
+// readArguments reads arguments in JSON. ok is false if they are no object.
+func readArguments(text []byte) (a arguments, ok bool) {
+	err := jsonwalk.Text(text, func(w *jsonwalk.Walker) error {
+		return w.Object(func(name []byte) error { return a.member(w, string(name)) })
+	})
+	return a, err == nil || errors.Is(err, jsonwalk.ErrTrailing)
 }
 
 // member reads the value of one argument.
-func (a *pollArguments) member(dec *jsontext.Decoder, name string) error {
-	kind := dec.PeekKind()
+func (a *arguments) member(w *jsonwalk.Walker, name string) (err error) {
 	switch name {
 	case "poll":
-		if kind == 't' || kind == 'f' {
+		if kind := w.Kind(); kind == 't' || kind == 'f' {
 			a.explicit, a.poll = true, kind == 't'
 		}
-		return dec.SkipValue()
 	case "command", "cmd", "script", "commandLine", "command_line":
-		return a.readCommand(dec, kind)
+		return a.readCommand(w)
+	case "chars", "input":
+		null := w.Kind() == 'n'
+		var value []byte
+		value, err = w.Raw()
+		a.writes = a.writes || !null && string(value) != `""`
+	default:
+		words := []byte(name)
+		a.hint = a.hint || hasWord(words, "status") || hasWord(words, "poll") || hasWord(words, "wait")
 	}
-	if words := []byte(name); hasWord(words, "status") || hasWord(words, "poll") || hasWord(words, "wait") {
-		a.hint = true
-	}
-	return dec.SkipValue()
+	return err
 }
 
 // readCommand reads a command line, or the list of a command and its arguments.
-func (a *pollArguments) readCommand(dec *jsontext.Decoder, kind jsontext.Kind) error {
-	if kind != '"' && kind != '[' {
-		return dec.SkipValue()
-	}
-	if kind == '"' {
-		tok, err := dec.ReadToken()
-		if err == nil {
-			a.command = append(a.command[:0], tok.String()...)
-		}
-		return err
-	}
-	for {
-		tok, err := dec.ReadToken()
-		if err != nil {
-			return err
-		}
-		switch tok.Kind() {
-		case '"':
-			a.command = append(append(a.command, tok.String()...), ' ')
-		case '{':
-			return errNotCommand
-		case ']':
+func (a *arguments) readCommand(w *jsonwalk.Walker) (err error) {
+	switch w.Kind() {
+	case '"':
+		var line []byte
+		line, err = w.Bytes()
+		a.command = append(a.command[:0], line...)
+	case '[':
+		err = w.Array(func() error {
+			switch w.Kind() {
+			case '"':
+				word, err := w.Bytes()
+				a.command = append(append(a.command, word...), ' ')
+				return err
+			case '{', '[':
+				return errNotCommand
+			}
 			return nil
-		}
+		})
 	}
+	return err
 }
 
-// errNotCommand ends the reading of arguments in which a list of words holds
-// something else.
-var errNotCommand = errors.New("command is no list of words")
+// errNotCommand ends the reading of arguments with a command that is a list of something
+// other than words.
+var errNotCommand = errors.New("command is not a list of words")
 
 var shellWords = []string{"shell", "bash", "sh", "zsh", "powershell", "exec", "execute", "terminal", "command", "cmd", "run", "console"}
 
@@ -153,8 +115,8 @@ var (
 	changingWords = []string{"set", "update", "change", "write", "create", "delete", "send", "post", "edit", "put"}
 )
 
-// pollName reports whether a tool's name alone says that it looks how something
-// goes on: poll_results, BashOutput, check_job, receive_message, but not update_status.
+// pollName reports whether a tool's name alone says that it checks on something:
+// poll_results, BashOutput, check_job, receive_message, but not update_status.
 func pollName(tool string) bool {
 	if toolname.HasWord(tool, changingWords) {
 		return false
@@ -163,7 +125,7 @@ func pollName(tool string) bool {
 		toolname.HasWord(tool, lookWords) && toolname.HasWord(tool, movingWords)
 }
 
-// pollCommands begin commands that look at the state of something.
+// pollCommands begin commands that check the state of something.
 var pollCommands = [...]string{
 	"docker ps", "docker inspect", "docker logs", "docker compose ps", "kubectl get", "kubectl describe", "kubectl wait",
 	"kubectl logs", "kubectl rollout status", "systemctl status", "systemctl is-active", "service ", "supervisorctl status",
@@ -171,21 +133,20 @@ var pollCommands = [...]string{
 	"nc -z", "pg_isready", "until ",
 }
 
-// pollWords mark a command if they occur anywhere in it as a word.
+// pollWords make a command a poll if they occur in it as a word.
 var pollWords = [...]string{
 	"status", "poll", "wait", "watch", "jobs", "health", "ping", "alive", "ready", "check", "ps", "pgrep", "sleep",
 }
 
-// changers are commands behind a pipe that change something.
+// changers are commands after a pipe that change something.
 var changers = [...]string{"kill", "pkill", "killall", "xargs kill", "xargs rm", "rm"}
 
-// pollCommand reports whether a shell command only looks at how something goes
-// on. Tail counts at the beginning of a command alone, and for a log alone: behind
-// a pipe it shortens the output of whatever stands before it, and a file that
-// nobody writes to does not change.
+// pollCommand reports whether a shell command only looks at how something goes on. Tail
+// counts only at the beginning of a command and for a log: after a pipe it shortens the
+// output of another command, and a file that nobody writes to does not change.
 func pollCommand(command []byte) bool {
 	command = appendLower(nil, command[:min(len(command), maxCommand)])
-	if changesBehindPipe(command) {
+	if changesAfterPipe(command) {
 		return false
 	}
 	if i := bytes.Index(command, []byte("<<")); i >= 0 {
@@ -196,8 +157,7 @@ func pollCommand(command []byte) bool {
 			return true
 		}
 	}
-	separators := func(r rune) bool { return r == ';' || r == '&' || r == '\n' }
-	for _, part := range bytes.FieldsFunc(command, separators) {
+	for _, part := range splitCommand(command) {
 		part = bytes.TrimPrefix(bytes.TrimSpace(part), []byte("sudo "))
 		for _, p := range pollCommands {
 			if hasPrefix(part, p) && (p != "tail " || followsLog(part)) {
@@ -208,7 +168,12 @@ func pollCommand(command []byte) bool {
 	return false
 }
 
-func changesBehindPipe(command []byte) bool {
+// splitCommand splits a shell command at semicolons, ampersands and line ends.
+func splitCommand(command []byte) [][]byte {
+	return bytes.FieldsFunc(command, func(r rune) bool { return r == ';' || r == '&' || r == '\n' })
+}
+
+func changesAfterPipe(command []byte) bool {
 	for i, part := range bytes.Split(command, []byte("|")) {
 		for _, c := range changers {
 			if part = bytes.TrimSpace(part); i > 0 && hasPrefix(part, c) && (len(part) == len(c) || !isAlnum(part[len(c)])) {
@@ -219,13 +184,13 @@ func changesBehindPipe(command []byte) bool {
 	return false
 }
 
-// followsLog reports whether a tail command is of a file that grows.
+// followsLog reports whether a tail command reads a file that grows.
 func followsLog(command []byte) bool {
 	return containsAny(command, []string{" -f", "log", ".out", ".err", "/proc/", "nohup", "output"})
 }
 
-// hasWord reports whether text contains word, in any case, with no letter or
-// digit of ASCII on either side: "tail" is not in "detail".
+// hasWord reports whether text contains word, in any case, without an ASCII letter or
+// digit on either side: "tail" is not in "detail".
 func hasWord(text []byte, word string) bool {
 	for i := 0; i+len(word) <= len(text); i++ {
 		if text[i]|0x20 == word[0] && equalFold(text[i:i+len(word)], word) &&

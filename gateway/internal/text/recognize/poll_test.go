@@ -39,7 +39,7 @@ func TestPollsAreKnownByToolAndArguments(t *testing.T) {
 		{"waitForBuild", `{}`},
 		{"BashOutput", `{"bash_id": "b1"}`},
 	} {
-		if !recognize.IsPoll(poll.tool, []byte(poll.args)) {
+		if !recognize.TraitsOf(poll.tool, []byte(poll.args)).Poll {
 			t.Errorf("%s %s is a poll", poll.tool, poll.args)
 		}
 	}
@@ -78,7 +78,7 @@ func TestWhatOnlyLooksLikeAPollIsNone(t *testing.T) {
 		{"write_output", `{}`},
 		{"", ``},
 	} {
-		if recognize.IsPoll(call.tool, []byte(call.args)) {
+		if recognize.TraitsOf(call.tool, []byte(call.args)).Poll {
 			t.Errorf("%s %s is no poll", call.tool, call.args)
 		}
 	}

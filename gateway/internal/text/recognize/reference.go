@@ -5,27 +5,27 @@ import (
 	"strings"
 )
 
-// passPrefixes begin, and passes are, the parameters of a URL that let its holder read a
-// file for a while: the signed URLs of S3, Google Cloud Storage, CloudFront, Alibaba,
-// Tencent and Discord, and the names that other services use. None says which file it is.
+// passPrefixes begin, and passes are, the names of parameters that sign a URL or limit its
+// lifetime: those of S3, Google Cloud Storage, CloudFront, Alibaba, Tencent and Discord, and
+// names that other services use. None identifies the file.
 var (
 	passPrefixes = []string{"x-amz-", "x-goog-", "x-oss-signature", "x-oss-expires", "x-oss-date", "x-oss-credential", "x-oss-security", "q-sign", "q-key"}
 	passes       = []string{
 		"signature", "sig", "sign", "hmac", "expires", "expiry", "exp", "awsaccesskeyid", "googleaccessid", "ossaccesskeyid", "key-pair-id", "policy",
 		"q-ak", "q-header-list", "q-url-param-list", "auth_key", "hdnts", "hdnea", "hdntl", "hm",
 	}
-	// beside are further ones of URLs that have a certain parameter: those of Azure and of
-	// Discord. Elsewhere such short names may say anything.
+	// beside are further ones in URLs with a certain parameter: those of Azure and Discord.
+	// Such short names may mean anything in other URLs.
 	beside = map[string][]string{
 		"sig": {"sv", "ss", "srt", "sr", "st", "se", "sp", "sip", "spr", "skoid", "sktid", "skt", "ske", "sks", "skv", "saoid", "suoid", "scid"},
 		"hm":  {"ex", "is"},
 	}
-	// tokens may be all that names a file, if its path does not.
+	// tokens may identify the file if its path does not.
 	tokens = []string{"token", "access_token", "auth_token", "jwt"}
 )
 
-// Reference returns a URL without its signature and its expiry, which change from one
-// request to the next although the file is the same.
+// Reference returns a URL without its signature and expiry, which differ between requests
+// for the same file.
 func Reference(url string) string {
 	path, query, found := strings.Cut(url, "?")
 	if !found {
@@ -53,7 +53,7 @@ func Reference(url string) string {
 	return path
 }
 
-// parameter returns the name of a query's pair in lower case.
+// parameter returns the name in a pair of a query, in lower case.
 func parameter(pair string) string {
 	name, _, _ := strings.Cut(pair, "=")
 	return strings.ToLower(name)

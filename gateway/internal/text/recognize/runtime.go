@@ -2,12 +2,12 @@ package recognize
 
 import "bytes"
 
-// processNames are the words before "id" or "ids" that name a process, a thread, a
-// shell, or something that coding agents' shells number.
+// processNames are the words before "id" or "ids" in names of the ids of processes,
+// threads and shells, and of what coding agents' shells number.
 var processNames = [...]string{"p", "pg", "pp", "t", "process", "thread", "chunk", "session", "background with", "shell", "bash"}
 
-// processID returns the span of the numbers or of the short token after a name such as
-// pid, PGID or chunk_id that ends at w. A plural name ends in "ids".
+// processID returns the span of the numbers or the short token after a name that ends at w,
+// such as pid, PGID or chunk_id. A plural name ends in "ids".
 func processID(text []byte, w int, plural bool) (start, end int) {
 	name := text[:w-2]
 	if plural {
@@ -30,7 +30,7 @@ func processID(text []byte, w int, plural bool) (start, end int) {
 	return v, end
 }
 
-// maxProcessID bounds the ids of processes and of agents' shells.
+// maxProcessID is the maximum length of the ids of processes and of agents' shells.
 const maxProcessID = 16
 
 // endsWithName reports whether text ends in one of names, which may be followed by one
@@ -69,8 +69,8 @@ func allHex(text []byte) bool {
 }
 
 // elementID returns the span of the id after the word "ref" or "uid" that ends at w.
-// Tools of browsers give such ids to the elements of a page at each look: e12, s3e12,
-// f1e12 or 3_12.
+// Browser tools give such ids to the elements of a page in each snapshot: e12, s3e12, f1e12
+// or 3_12.
 func elementID(text []byte, w int) (start, end int) {
 	v := afterName(text, w)
 	end = skipWord(text, v)
@@ -99,7 +99,7 @@ func isElement(word []byte) bool {
 	return parts > 1 || parts == 1 && word[0] == 'e'
 }
 
-// timeNames end the names of measured times, apart from a unit.
+// timeNames end the names of measured times, before a unit.
 var timeNames = [...]string{"duration", "elapsed", "wall_time", "walltime", "took", "latency", "execution_time", "response_time", "total_time", "run_time", "runtime"}
 
 // timeUnits may follow them.
@@ -143,11 +143,11 @@ func namesTime(word []byte) bool {
 	return false
 }
 
-// longestRandom bounds generated names of files.
-const longestRandom = 32
+// maxRandom is the maximum length of generated file names.
+const maxRandom = 32
 
-// randomName returns the span of a generated word: the name of a temporary file of
-// Python or mktemp, the hash of a mangled symbol, or the name of an output that a coding
+// randomName returns the span of a generated word: the name of a temporary file of Python
+// or mktemp, the hash of a mangled symbol, or the name of a file with output that a coding
 // agent saved.
 func randomName(text []byte, i, w int) (start, end int) {
 	n := w - i
@@ -160,7 +160,7 @@ func randomName(text []byte, i, w int) (start, end int) {
 		return i, w
 	case savedOutput(text, i, w):
 		return i, w
-	case n <= longestRandom && i > 0 && text[i-1] == '.' && mixed(text[i:w]) && underTmp(text[:i]):
+	case n <= maxRandom && i > 0 && text[i-1] == '.' && mixed(text[i:w]) && underTmp(text[:i]):
 		return i, w
 	}
 	return 0, 0
@@ -172,7 +172,7 @@ func savedOutput(text []byte, i, w int) bool {
 	if w-i >= 24 && hasPrefix(text[i:], "tool_") {
 		return mixed(text[i+len("tool_") : w])
 	}
-	return w-i <= longestRandom && bytes.HasSuffix(text[:i], []byte("/tool-results/")) && mixed(text[i:w])
+	return w-i <= maxRandom && bytes.HasSuffix(text[:i], []byte("/tool-results/")) && mixed(text[i:w])
 }
 
 // underTmp reports whether text ends in a path below a temporary folder.
@@ -196,8 +196,8 @@ func mixed(word []byte) bool {
 	return (digits || upper) && (digits || lower) && (upper || lower)
 }
 
-// podSuffix returns the end of the two random parts of the name of a Kubernetes
-// pod, such as 5d4f8c7b9-x2x4z, that begin at i, or 0.
+// podSuffix returns the end of the two random parts of a Kubernetes pod's name at i, such
+// as 5d4f8c7b9-x2x4z, or 0.
 func podSuffix(text []byte, i int) int {
 	if i < 2 || text[i-1] != '-' || class[text[i-2]] == other {
 		return 0
@@ -221,8 +221,8 @@ func podSuffix(text []byte, i int) int {
 	return w + 1 + last
 }
 
-// processNumber returns the end of the number text[i:k] if it is a port that the system
-// chose, or the process of a shell's background job, or 0.
+// processNumber returns k if text[i:k] is an ephemeral port, or the process id of a shell's
+// background job; otherwise 0.
 func processNumber(text []byte, i, k int) int {
 	switch {
 	case k-i == 5 && i > 1 && text[i-1] == ':' && class[text[i-2]] != other && !wordAt(text, k) && ephemeral(text[i:k]) && hostBefore(text[:i-1]):

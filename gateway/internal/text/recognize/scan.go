@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// The classes of bytes that the scanner distinguishes. Bytes beyond ASCII end a word,
-// since their scripts may have no space before a number.
+// The classes of bytes. Non-ASCII bytes end a word, since their scripts may have no space
+// before a number.
 const (
 	other = iota
 	letter
@@ -25,8 +25,9 @@ var class = func() (t [256]uint8) {
 	return t
 }()
 
-// lengths are those of the words container and ref, and of the names of temporary files,
-// the hashes of symbols and the names of saved outputs, as sets of bits, by their first letters.
+// lengths has, by first letter, the set of the lengths of words that [scanner.word] may
+// find: container and ref, names of temporary files and of saved outputs, and hashes of
+// symbols. A length is a bit.
 var lengths = func() (t [32]uint32) {
 	for i := range t {
 		t[i] = 1 << 31 // and more
@@ -38,9 +39,9 @@ var lengths = func() (t [32]uint32) {
 	return t
 }()
 
-// isPlain reports whether the word text[i:w] has no sign of what [scanner.word] finds: one in
-// the letters that it begins or ends with, in its length, or in what is around it. It is
-// for speed, with few branches: nearly every word is plain.
+// isPlain reports whether [scanner.word] can't find anything at the word text[i:w], by the
+// letters at its beginning and end, its length, and the bytes around it. It has few branches
+// because nearly every word is plain.
 func isPlain(text []byte, i, w int) bool {
 	if i == 0 || len(text)-w < 8 {
 		return false // the few at the ends
@@ -59,7 +60,7 @@ func isPlain(text []byte, i, w int) bool {
 	return !nameEnds[text[w]] || !nameEnds[text[w+1]] && class[text[w+1]] != digit || class[text[afterName(text, w)]] != digit
 }
 
-// name says what the first three letters of a word abbreviate.
+// name is what the first three letters of a word abbreviate.
 type name uint8
 
 const (
@@ -68,8 +69,8 @@ const (
 	monthName
 )
 
-// names maps the first two letters of a word to two sets of bits: the third letters with
-// which they begin the name of a day, and of a month.
+// names maps the first two letters of a word to the set of third letters that make it the
+// name of a day, in the lower 32 bits, and of a month, in the upper ones.
 var names = func() (t [32 * 32]uint64) {
 	for kind, list := range [...]string{"mon tue wed thu fri sat sun", "jan feb mar apr may jun jul aug sep oct nov dec"} {
 		for i := 0; i < len(list); i += 4 {
@@ -79,8 +80,8 @@ var names = func() (t [32 * 32]uint64) {
 	return t
 }()
 
-// nameOf looks three bytes up in the days and months. It is called for every word and
-// must be fast; it confuses a few other bytes with letters, which callers exclude.
+// nameOf looks up three bytes in the days and months. It is called for every word and must
+// be fast, so it takes a few other bytes for letters; callers exclude those.
 func nameOf(a, b, c byte) name {
 	found := names[int(a&31)<<5|int(b&31)] >> (c & 31)
 	return name(found&1 | found>>31&2)

@@ -5,9 +5,9 @@ import "bytes"
 // shellPrograms begin the errors of shells.
 var shellPrograms = [...]string{"bash", "sh", "dash", "ash", "ksh", "mksh", "zsh"}
 
-// shellLine returns the span of the number of a line at the word text[i:w], if that stands
-// where a shell says what it was reading: "bash: line 12: ", "sh: 12: ", "zsh:12: ". A shell
-// that stays open counts all lines that it was ever given.
+// shellLine returns the span of the line number in a shell's error, at the word text[i:w]:
+// "bash: line 12: ", "sh: 12: ", "zsh:12: ". An interactive shell counts all lines that it
+// ever read.
 func shellLine(text []byte, i, w int) (start, end int) {
 	at := w
 	switch {
@@ -23,7 +23,7 @@ func shellLine(text []byte, i, w int) (start, end int) {
 	return at, end
 }
 
-// namesShell reports whether text ends in the name of a shell, alone or behind a path.
+// namesShell reports whether text ends in the name of a shell, alone or in a path.
 func namesShell(text []byte) bool {
 	for _, name := range shellPrograms {
 		n := len(text) - len(name)
@@ -34,8 +34,8 @@ func namesShell(text []byte) bool {
 	return false
 }
 
-// shellError reports whether a line is an error of a shell that names the line at which
-// it stands: "bash: -c: line 1: unexpected EOF", "/bin/sh: 1: file: not found".
+// shellError reports whether a line is a shell's error with a line number: "bash: -c: line
+// 1: unexpected EOF", "/bin/sh: 1: file: not found".
 func shellError(line []byte) bool {
 	name, rest, _ := bytes.Cut(line, []byte(":"))
 	if bytes.IndexByte(name, ' ') >= 0 || !namesShell(name) {

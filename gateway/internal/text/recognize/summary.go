@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// summaryHead is how much of a message is searched for the words of a summary.
+// summaryHead is the number of bytes of a message that are searched for summaryMarks.
 const summaryHead = 600
 
-// summaryMarks are words that agents put at the head of the message with which
-// they replace a conversation that has become too long, in lower case.
+// summaryMarks are phrases, in lower case, at the beginning of the messages with which agents
+// replace a conversation that has become too long.
 var summaryMarks = [...]string{
 	"session is being continued from a previous conversation", "summary of the conversation", "summary of our conversation",
 	"conversation summary", "conversation so far", "summary of the previous conversation", "summary of previous", "<summary>", "<state_snapshot>",
@@ -17,12 +17,11 @@ var summaryMarks = [...]string{
 	"context compaction", "earlier messages were summarized", "earlier conversation was",
 }
 
-// summaryWords are parts of words: each mark has one of them.
+// summaryWords prefilter summaryMarks: each of those contains one of them.
 var summaryWords = [...]string{"summar", "conversation", "compact", "<state_snapshot>"}
 
-// IsSummary reports whether a user message looks like the summary that an agent
-// wrote of its own conversation when it compacted it. No human said that, so it
-// must not be taken for a new human message.
+// IsSummary reports whether a user message looks like the summary that an agent wrote when
+// it compacted its conversation. It must not be taken for a new message of a human.
 func IsSummary(text []byte) bool {
 	var room [summaryHead]byte
 	head := appendLower(room[:0], text[:min(len(text), summaryHead)])

@@ -9,9 +9,9 @@ import (
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
-// AppendText appends s in the form in which prompts are compared: lower-case, each
-// run of white space as one space, without white space at its ends and without
-// characters that nobody sees.
+// AppendText appends s normalized for comparisons of prompts: in lower case, with one space
+// for each run of white space, without white space at its ends and without invisible
+// characters.
 func AppendText(dst, s []byte) []byte {
 	f := folder{dst: dst, start: len(dst)}
 	f.fold(s)
@@ -26,14 +26,13 @@ func AppendLines(dst, s []byte) []byte {
 	return f.end()
 }
 
-// AppendSystem appends s as [AppendText] does, with a
-// placeholder byte for each timestamp and UUID: a clock in a system prompt must
-// not make each request look new.
+// AppendSystem appends s as [AppendText] does, with a placeholder for each timestamp and
+// UUID: a clock in a system prompt must not make each request look new.
 func AppendSystem(dst, s []byte) []byte {
 	f := folder{dst: dst, start: len(dst)}
-	systemScanner.scan(bytes.TrimSpace(s), func(part []byte) {
-		if len(part) == 1 && part[0] == 0 {
-			f.dst = append(f.dst, 0)
+	systemScanner.split(bytes.TrimSpace(s), func(part []byte, volatile bool) {
+		if volatile {
+			f.dst = append(f.dst, placeholder...)
 			return
 		}
 		f.fold(part)
@@ -41,24 +40,24 @@ func AppendSystem(dst, s []byte) []byte {
 	return f.end()
 }
 
-// Result returns the digest of what a tool answered: lower-case, without the white
-// space around it.
+// Result returns the digest of a tool's result in lower case, without the white space around
+// it.
 func (h *Hasher) Result(s []byte) fingerprint.Digest {
 	h.scratch = appendLower(h.scratch[:0], bytes.TrimSpace(s))
 	return fingerprint.String(h.scratch)
 }
 
-// Lines returns the digest of s as [AppendLines] gives it.
+// Lines returns the digest of s as written by [AppendLines].
 func (h *Hasher) Lines(s []byte) fingerprint.Digest {
 	h.scratch = AppendLines(h.scratch[:0], s)
 	return fingerprint.String(h.scratch)
 }
 
-// Text returns the digest of s as [AppendText] gives it.
+// Text returns the digest of s as written by [AppendText].
 func (h *Hasher) Text(s []byte) fingerprint.Digest { return fingerprint.String(h.text(s)) }
 
-// text returns s as [AppendText] gives it. The same message is asked for in several ways, one
-// after the other, so that the last one is kept.
+// text returns s as written by [AppendText]. It keeps the last result, because several
+// digests of one message are wanted one after the other.
 func (h *Hasher) text(s []byte) []byte {
 	if !bytes.Equal(s, h.raw) {
 		h.raw, h.folded = append(h.raw[:0], s...), AppendText(h.folded[:0], s)
@@ -66,14 +65,14 @@ func (h *Hasher) text(s []byte) []byte {
 	return h.folded
 }
 
-// System returns the digest of s as [AppendSystem] gives it.
+// System returns the digest of s as written by [AppendSystem].
 func (h *Hasher) System(s []byte) fingerprint.Digest {
 	h.scratch = AppendSystem(h.scratch[:0], s)
 	return fingerprint.String(h.scratch)
 }
 
-// appendLower is bytes.ToLower without its allocation, and with ASCII, which
-// most text is, handled many bytes at a time. Invalid UTF-8 passes as it is.
+// appendLower is bytes.ToLower without an allocation, and with ASCII handled eight bytes at
+// a time. It keeps invalid UTF-8 unchanged.
 func appendLower(dst, s []byte) []byte {
 	for len(s) > 0 {
 		n := 0
@@ -98,7 +97,7 @@ func appendLower(dst, s []byte) []byte {
 	return dst
 }
 
-// appendASCII appends s with the capitals of ASCII in lower case.
+// appendASCII appends s with ASCII capitals in lower case.
 func appendASCII(dst, s []byte) []byte {
 	start := len(dst)
 	dst = append(dst, s...)
@@ -117,21 +116,21 @@ func appendASCII(dst, s []byte) []byte {
 // ones and highs repeat one byte eight times, to handle eight bytes at once.
 const ones, highs = 0x0101010101010101, 0x8080808080808080
 
-// lower8 returns eight bytes with the capitals of ASCII in lower case.
+// lower8 returns eight bytes with ASCII capitals in lower case.
 func lower8(x uint64) uint64 {
 	low := x &^ highs
 	capitals := (low + (0x80-'A')*ones) &^ (low + (0x7f-'Z')*ones) &^ x & highs
 	return x | capitals>>2
 }
 
-// Said returns the digest that identifies a human message within its session: that of its
-// text from [AppendText] without numbers, which differ if a harness counts down.
+// Said returns the digest that identifies a human message within its session: of its text as
+// written by [AppendText], without numbers, since a harness may count down.
 func Said(text []byte) fingerprint.Digest {
 	var h Hasher
 	return h.Said(text)
 }
 
-// Said is the package's function Said on h's scratch space.
+// Said is the function Said with h's buffers.
 func (h *Hasher) Said(text []byte) fingerprint.Digest {
 	h.scratch = append(h.scratch[:0], h.text(text)...)
 	return fingerprint.Said(WithoutNumbers(h.scratch))

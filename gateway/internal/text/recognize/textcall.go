@@ -9,24 +9,17 @@ import (
 
 const domainTextCall = "unloop/textcall/2"
 
-// TextCall returns the digest of a call that an agent wrote as text: of the tool's
-// name and the command as [AppendCommand] gives it.
+// TextCall returns the digest of a call that an agent wrote as text: of the tool's name and
+// the command as written by [AppendCommand].
 func TextCall(tool string, command []byte) fingerprint.Digest {
 	b := fingerprint.AppendField(fingerprint.AppendField(nil, []byte(domainTextCall)), []byte(tool))
 	return fingerprint.Sum(fingerprint.AppendField(b, AppendCommand(nil, command)))
 }
 
-// IsTextPoll is [IsPoll] for a call that an agent wrote as text; shell says that
-// it is a command for a shell.
-func IsTextPoll(tool string, command []byte, shell bool) bool {
-	return pollName(tool) || shell && pollCommand(command)
-}
-
-// AppendCommand appends a command with one space for each run of spaces and tabs
-// within a line. The indentation of lines, which has a meaning in Python, YAML and
-// diffs, stays, as does what stands in quotes and what follows a here-document's
-// mark. White space at the ends of lines and around the whole is left out, and so
-// are lines of comment before the first other line.
+// AppendCommand appends a command with one space for each run of spaces and tabs within a
+// line, without white space at the ends of lines and around the whole, and without leading
+// comment lines. It keeps the indentation of lines, which matters in Python, YAML and diffs,
+// quoted text, and everything from a here-document on.
 func AppendCommand(dst, command []byte) []byte {
 	command = withoutComments(bytes.TrimRight(command, " \t\r\n"))
 	quote, indented := byte(0), true
@@ -60,8 +53,8 @@ func AppendCommand(dst, command []byte) []byte {
 	return dst
 }
 
-// withoutComments cuts empty lines and those that begin with # off the front of a
-// command, unless there is nothing else.
+// withoutComments cuts leading empty lines and leading lines with # off a command, unless
+// it has no other lines.
 func withoutComments(command []byte) []byte {
 	rest := bytes.TrimLeft(command, "\r\n")
 	whole := rest

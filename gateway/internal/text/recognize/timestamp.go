@@ -1,7 +1,6 @@
 package recognize
 
-// timestamp returns the end of the time that begins with the digits text[i:k],
-// or 0.
+// timestamp returns the end of the time that begins with the digits text[i:k], or 0.
 func (sc scanner) timestamp(text []byte, i, k int) int {
 	if i > 0 && text[i-1] == '.' { // inside a decimal fraction or a version
 		return 0
@@ -54,9 +53,9 @@ func numericDate(text []byte, i int) int {
 	return 0
 }
 
-// namedDate returns the end of a time that begins with the name of a day or a
-// month: "Mon, 02 Jan 2006 15:04:05 GMT", "Mon Jan  2 15:04:05 2006", "Jan  2
-// 15:04:05", "January 2, 2006 at 3:04 PM". It is 0 if there is none.
+// namedDate returns the end of a time that begins with the name of a day or month, or 0:
+// "Mon, 02 Jan 2006 15:04:05 GMT", "Mon Jan  2 15:04:05 2006", "Jan  2 15:04:05",
+// "January 2, 2006 at 3:04 PM".
 func namedDate(text []byte, i int) int {
 	if d := nameAt(text, i, dayName); d > 0 {
 		for d < len(text) && (text[d] == ',' || text[d] == ' ') {
@@ -88,8 +87,8 @@ func namedDate(text []byte, i int) int {
 	return end
 }
 
-// clockAfter returns the end of the time of day, with its zone, that follows a
-// date which ends at i, or 0.
+// clockAfter returns the end of the time of day, with its zone, after a date that ends at
+// i, or 0.
 func clockAfter(text []byte, i int) int {
 	if i < len(text) && text[i] == ',' {
 		i++
@@ -110,8 +109,8 @@ func clockAfter(text []byte, i int) int {
 	return zoneAfter(text, end)
 }
 
-// clockAt returns the end of the time of day at i, or 0. It is exact when it
-// has seconds, or AM or PM, and so can hardly be anything else.
+// clockAt returns the end of the time of day at i, or 0. It is exact if it has seconds, or
+// AM or PM, and so can hardly be anything else.
 func clockAt(text []byte, i int) (end int, exact bool) {
 	h := skipDigits(text, i)
 	if h == i || h-i > 2 || h+3 > len(text) || text[h] != ':' || skipDigits(text, h+1) != h+3 {
@@ -134,8 +133,8 @@ func clockAt(text []byte, i int) (end int, exact bool) {
 	return end, exact
 }
 
-// zoneAfter returns the end of the zone that follows a time of day which ends at
-// i, or i if there is none: Z, +02:00, -0700, UTC, GMT, and Go's "m=+0.001".
+// zoneAfter returns the end of the zone after a time of day that ends at i, or i: Z, +02:00,
+// -0700, UTC, GMT, and Go's "m=+0.001".
 func zoneAfter(text []byte, i int) int {
 	if i < len(text) && text[i] == 'Z' && !wordAt(text, i+1) {
 		return i + 1
@@ -187,9 +186,8 @@ func compactStamp(text []byte, i int) int {
 	return end
 }
 
-// epochAt returns the end of the Unix time that begins with the digits
-// text[i:end], or 0: 10, 13, 16 or 19 of them that begin with 15 to 22, and for
-// seconds a fraction.
+// epochAt returns the end of the Unix time that begins with the digits text[i:end], or 0:
+// 10, 13, 16 or 19 digits that begin with 15 to 22. Seconds may have a fraction.
 func epochAt(text []byte, i, end int) int {
 	switch end - i {
 	case 10, 13, 16, 19:

@@ -2,7 +2,7 @@ package recognize
 
 import "bytes"
 
-// Kinds is a set of the kinds of text that differ from one run of a tool to the next
+// Kinds is a set of kinds of volatile text, which differs between two runs of a tool
 // although nothing has changed.
 type Kinds uint8
 
@@ -16,20 +16,20 @@ const (
 	// UUIDs in their usual form with four hyphens. Other long hexadecimal
 	// numbers stay: a new commit hash is progress.
 	UUIDs
-	// RequestIDs: what follows a name such as request_id, X-Request-Id or traceId,
-	// and ids that begin with req_, resp_, msg_ or chatcmpl-.
+	// RequestIDs: values after a name such as request_id, X-Request-Id or traceId, and ids
+	// that begin with req_, resp_, msg_ or chatcmpl-.
 	RequestIDs
 	// Durations: 12ms, 1.5s, 1m30s, 3 seconds, 1.137 s, "Time: 2 s", "Time: 0.012",
-	// "Time: 00:01.234", and what depends on them: 45 runs/s.
+	// "Time: 00:01.234", and rates: 45 runs/s.
 	Durations
 	// Addresses: 0x and at least six hexadecimal digits, as in "<Foo at 0x7f3a90>".
 	Addresses
-	// Runtime are values that a system generates for each run: ids of processes, threads and
-	// shells behind their names (pid 4711, "chunk_id": "860463"), measured times
-	// behind theirs ("wall_time_seconds": 0.02), the line number in a shell's message
-	// (bash: line 12: x: command not found), ports above 32767 of this host,
-	// hashes of mangled symbols, names of temporary files and of Kubernetes pods, ids
-	// that a browser's tools give to elements (ref=s2e9, uid=3_12).
+	// Runtime: values that a system generates for each run: ids of processes, threads and
+	// shells after their names (pid 4711, "chunk_id": "860463"), measured times after theirs
+	// ("wall_time_seconds": 0.02), the line number in a shell's error (bash: line 12: x:
+	// command not found), ports above 32767 of this host, hashes of mangled symbols, names of
+	// temporary files and of Kubernetes pods, and ids that browser tools give to elements
+	// (ref=s2e9, uid=3_12).
 	Runtime
 
 	// AllKinds are removed by default.
@@ -39,8 +39,8 @@ const (
 // placeholder replaces a removed part, so that "took 5ms" still differs from "took ".
 var placeholder = []byte{0}
 
-// scanner finds volatile parts. A loose scanner also finds times of day without
-// seconds, which in a result may be content but in a system prompt are a clock.
+// scanner finds volatile parts. A loose scanner also finds times of day without seconds:
+// a result may be about them, but in a system prompt they are a clock.
 type scanner struct {
 	kinds Kinds
 	loose bool
@@ -95,7 +95,7 @@ func (sc scanner) split(text []byte, emit func(part []byte, volatile bool)) {
 }
 
 // word returns the span of a volatile part at the word text[i:w], which begins with a
-// letter. The span may begin later: the value after "request_id=".
+// letter. The span may begin later, such as after "request_id=".
 func (sc scanner) word(text []byte, i, w int) (start, end int) {
 	n := w - i
 	if n == 8 && w < len(text) && text[w] == '-' && sc.kinds&UUIDs != 0 {
@@ -162,8 +162,7 @@ func (sc scanner) runtimeWord(text []byte, i, w int) (start, end int) {
 	return 0, 0
 }
 
-// number returns the end of a volatile part that begins with the digit at i, or 0. The
-// character after the digits decides what it can be.
+// number returns the end of a volatile part that begins with the digit at i, or 0.
 func (sc scanner) number(text []byte, i int) int {
 	if sc.kinds&UUIDs != 0 {
 		if end := uuidAt(text, i); end > 0 {
@@ -228,17 +227,16 @@ func addressAt(text []byte, i int) int {
 	return end
 }
 
-// units are the words that make a number a duration. Single letters must follow
-// the digits at once, so that "5 m" stays a length; seconds may stand behind a space if
-// the number has a fraction or is said to be a time.
+// units make a number a duration. Single letters must follow the digits at once, so that
+// "5 m" stays a length; there may be a space before seconds if the number has a fraction or
+// a name such as "time".
 var units = [...]string{
 	"milliseconds", "millisecond", "microseconds", "nanoseconds", "seconds", "second", "minutes", "minute",
 	"hours", "hour", "msecs", "msec", "secs", "sec", "mins", "min", "hrs", "hr",
 	"ms", "us", "ns", "\u00b5s", "\u03bcs", "s", "m", "h",
 }
 
-// durationAt returns the end of the duration at i, or 0: one or more numbers,
-// each with a unit, as in 1h2m3.5s.
+// durationAt returns the end of the duration at i, or 0: numbers with units, as in 1h2m3.5s.
 func durationAt(text []byte, i int) int {
 	end, begin := 0, i
 	for {
@@ -274,8 +272,8 @@ func durationAt(text []byte, i int) int {
 	}
 }
 
-// clocked returns the end of the seconds of a time such as 00:01.234 whose minutes end at k,
-// or 0.
+// clocked returns the end of the seconds in a time such as 00:01.234 whose minutes end at
+// k, or 0.
 func clocked(text []byte, k int) int {
 	const seconds = len(":00")
 	if k+seconds > len(text) || text[k] != ':' || skipDigits(text, k+1) != k+seconds || wordAt(text, k+seconds) {
@@ -284,7 +282,7 @@ func clocked(text []byte, k int) int {
 	return skipFraction(text, k+seconds)
 }
 
-// rateAt returns the end of a unit per second at i, behind a number: " runs/s", "MB/s"; or 0.
+// rateAt returns the end of a unit per second at i, after a number, or 0: " runs/s", "MB/s".
 func rateAt(text []byte, i int) int {
 	k := skipSpace(text, i)
 	unit := skipWord(text, k)
@@ -304,7 +302,7 @@ func spacedSeconds(text []byte, i int) bool {
 	return hasPrefix(text[min(i, len(text)):], " s") && !wordAt(text, i+len(" s"))
 }
 
-// saysTime reports whether text ends in "time:" or "estimated", as test runners say it
+// saysTime reports whether text ends in "time:" or "estimated", which test runners print
 // before a number of seconds.
 func saysTime(text []byte) bool {
 	const longest = 24
@@ -333,14 +331,13 @@ func unitAt(text []byte, i int) int {
 	return 0
 }
 
-// idNames are the words before "id" that make it one of a request.
+// idNames are the words before "id" in names of request ids.
 var idNames = [...]string{"request", "req", "trace", "span", "correlation", "invocation"}
 
 // idPrefixes begin ids that vendors give to each request.
 var idPrefixes = [...]string{"req_", "resp_", "msg_", "chatcmpl-"}
 
-// prefixedID returns the span of the id at i when it begins with one of
-// idPrefixes.
+// prefixedID returns the span of the id at i if it begins with one of idPrefixes.
 func prefixedID(text []byte, i int) (start, end int) {
 	for _, p := range idPrefixes {
 		if hasPrefix(text[i:], p) {
@@ -352,7 +349,7 @@ func prefixedID(text []byte, i int) (start, end int) {
 	return 0, 0
 }
 
-// namedID returns the span of the id that follows a name which ends in "id" at w.
+// namedID returns the span of the id after a name that ends in "id" at w.
 func namedID(text []byte, w int) (start, end int) {
 	if !endsWithName(text[:w-2], idNames[:]) {
 		return 0, 0
@@ -364,8 +361,7 @@ func namedID(text []byte, w int) (start, end int) {
 	return 0, 0
 }
 
-// afterName returns the index of the value that follows a name which ends at w; w if
-// none does.
+// afterName returns the index of the value after a name that ends at w; w if there is none.
 func afterName(text []byte, w int) int {
 	v := w
 	for v < len(text) && v-w < 6 && nameEnds[text[v]] {

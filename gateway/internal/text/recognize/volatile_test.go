@@ -263,7 +263,7 @@ func FuzzResult(f *testing.F) {
 		recognize.ErrorClass(text)
 		recognize.LooksFailed(text)
 		recognize.IsSummary(text)
-		recognize.IsPoll("bash", text)
+		recognize.TraitsOf("bash", text)
 		recognize.Call("bash", text)
 		recognize.AppendSystem(nil, text)
 		recognize.AppendClockless(nil, text, time.Unix(1779460200, 0))

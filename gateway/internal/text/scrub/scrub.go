@@ -1,12 +1,13 @@
-// Package scrub replaces what names people and conversations in a request by
-// hashes: users, sessions, conversations, and what a provider signed or encrypted.
-// Equal values have equal hashes, so that a replay finds the same repetitions.
+// Package scrub pseudonymizes a request: it replaces users, sessions, conversations, and
+// what a provider signed or encrypted by hashes. Equal values have equal hashes, so that a
+// replay finds the same repetitions.
 //
-// It knows the members that the wire formats use for these. It knows neither
-// headers nor where the result is stored.
+// It knows the members that the wire formats use for these, but neither headers nor where
+// the result is stored.
 package scrub
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,16 +18,15 @@ import (
 
 // Members of a body that are replaced.
 var (
-	// namingTop name somebody at the top of a body only.
+	// namingTop are names of users and conversations at the top of a body.
 	namingTop = []string{"user", "safety_identifier", "prompt_cache_key", "previous_response_id", "conversation"}
-	// namingMetadata name somebody at the top and in metadata.
+	// namingMetadata are such names at the top and in metadata.
 	namingMetadata = []string{"user_id", "session_id", "conversation_id", "thread_id"}
-	// sealed are signatures of thinking, and thinking that only the provider can read.
+	// sealed are signatures of thinking, and encrypted thinking.
 	sealed = []string{"signature", "thoughtSignature", "thought_signature", "encrypted_content", "reasoning_opaque"}
 	// sealedBlocks are the types of objects with a sealed member "data".
 	sealedBlocks = []string{"redacted_thinking", "reasoning.encrypted"}
-	// spoken hold what agents, tools and humans wrote. Their members are kept,
-	// whatever they are called.
+	// spoken hold what agents, tools and humans wrote. Nothing in them is replaced.
 	spoken = []string{"arguments", "args", "response", "parameters", "parametersJsonSchema", "input_schema", "schema"}
 )
 
@@ -42,15 +42,15 @@ func Path(path string, hash func(string) string) string {
 	})
 }
 
-// Body returns a JSON body in which names and sealed values are hashes. Each hash is
-// as long as the value that it replaces, because sizes count as costs. A body that
-// jsonwalk refuses is returned unchanged.
+// Body returns a JSON body with hashes in place of names and sealed values. Each hash is as
+// long as the value that it replaces, because costs follow from sizes. A body that jsonwalk
+// refuses is returned unchanged.
 func Body(body []byte, hash func(string) string) []byte {
-	s := scrubber{text: body}
+	var s scrubber
 	if err := jsonwalk.Text(body, func(w *jsonwalk.Walker) error { return s.value(w, s.top) }); err != nil {
 		return body
 	}
-	slices.SortFunc(s.places, func(a, b splice.Place) int { return a.From - b.From })
+	slices.SortFunc(s.places, func(a, b splice.Place) int { return cmp.Compare(a.From, b.From) })
 	out := make([]byte, 0, len(body))
 	done := 0
 	for _, p := range s.places {
@@ -71,13 +71,10 @@ func replacement(value string, length int, hash func(string) string) string {
 	return sum[:min(len(sum), max(length, 16))] + strings.Repeat(".", max(0, length-len(sum)))
 }
 
-// scrubber collects the places of a body that are to be replaced.
-type scrubber struct {
-	text   []byte
-	places []splice.Place
-}
+// scrubber collects the places of the values to replace.
+type scrubber struct{ places []splice.Place }
 
-// value walks lists and objects. It calls member for each member of an object.
+// value walks arrays and objects. It calls member for each member of an object.
 func (s *scrubber) value(w *jsonwalk.Walker, member func(w *jsonwalk.Walker, name string) error) error {
 	switch w.Kind() {
 	case '{':
@@ -89,7 +86,7 @@ func (s *scrubber) value(w *jsonwalk.Walker, member func(w *jsonwalk.Walker, nam
 	}
 }
 
-// object walks an object, and takes its member "data" if its type is sealed.
+// object walks an object, and takes its member "data" if its type is one of sealedBlocks.
 func (s *scrubber) object(w *jsonwalk.Walker, member func(w *jsonwalk.Walker, name string) error) error {
 	var kind string
 	var data splice.Place
@@ -110,7 +107,7 @@ func (s *scrubber) object(w *jsonwalk.Walker, member func(w *jsonwalk.Walker, na
 	return err
 }
 
-// take takes a string, or the strings with these names in an object or list.
+// take takes a string, or the strings with these names in an object or array.
 func (s *scrubber) take(w *jsonwalk.Walker, names ...string) error {
 	if w.Kind() != '"' {
 		return s.value(w, func(w *jsonwalk.Walker, name string) error {
@@ -141,8 +138,7 @@ func (s *scrubber) top(w *jsonwalk.Walker, name string) error {
 	}
 }
 
-// inside handles a member below the top. There "input" holds the arguments of a
-// call.
+// inside handles a member below the top, where "input" holds the arguments of a call.
 func (s *scrubber) inside(w *jsonwalk.Walker, name string) error {
 	switch {
 	case slices.Contains(sealed, name) && w.Kind() == '"':

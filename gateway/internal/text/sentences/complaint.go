@@ -8,9 +8,9 @@ const (
 	core   = 2 // a complaint has at least one of these
 )
 
-// complaints are the words of sentences that only ask for a better answer, without
-// apostrophes. Words that name what is wrong (a brace, a field) are not among them: they
-// may belong to the task.
+// complaints are the words, without apostrophes, of sentences that only ask for a better
+// answer. Words for what is wrong (a brace, a field) are not among them: they may belong to
+// the task.
 var complaints = vocabulary(map[uint8]string{
 	core: `again retry retrying retried wrong incorrect incorrectly invalid valid correct correctly unparseable parseable parse parsed
 		malformed mistake mistaken attempt attempts error errors failed`,

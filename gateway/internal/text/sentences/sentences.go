@@ -1,9 +1,8 @@
-// Package sentences describes a text by one number for each of its sentences, so that a
-// service without the texts can compare two of them sentence by sentence.
+// Package sentences hashes each sentence of a text, so that a service without the texts can
+// compare two of them sentence by sentence.
 //
-// Sentences that only complain about an answer ("That wasn't valid JSON. Try again:") do
-// not contribute to the task. They are left out at the beginning and at the end of a text.
-// The package knows no request, and not the purpose of a comparison.
+// Sentences that only complain about an answer ("That wasn't valid JSON. Try again:") are
+// left out at the beginning and at the end of a text, since they don't belong to the task.
 package sentences
 
 import (
@@ -22,27 +21,27 @@ import (
 type List []uint32
 
 const (
-	// maxListed is the maximum length of a List. In longer texts, neighbouring sentences
-	// share a number.
+	// maxListed is the maximum length of a List. In longer texts, adjacent sentences share a
+	// number.
 	maxListed = 256
-	// longest is the number of words after which a text without punctuation is cut, at
-	// the next word with a hash that cutMask selects: an insertion moves no later cut.
-	longest = 24
-	cutMask = 7
-	// longestWord is the maximum length, in bytes, of words of complaints.
-	longestWord = 16
-	// maxRead is the number of bytes that are read at each end of a text. The text between
+	// maxWords is the number of words after which a text without punctuation is cut at the
+	// next word with a hash that cutMask selects, so that an insertion moves no later cut.
+	maxWords = 24
+	cutMask  = 7
+	// maxWord is the maximum length, in bytes, of words of complaints.
+	maxWord = 16
+	// maxRead is the number of bytes that are read at each end of a text. What is between
 	// them counts as one sentence.
 	maxRead = 64 << 10
 )
 
-// Options change the reading of a text.
+// Options control how a text is read.
 type Options struct {
 	// MaskNumbers makes all words with a digit equal.
 	MaskNumbers bool
 }
 
-// Of returns the list of a text. It is empty for a text without words.
+// Of returns the list of a text, which is empty for a text without words.
 func Of(text []byte, o Options) List {
 	r := reader{mask: o.MaskNumbers, sum: offset}
 	r.begin()
@@ -60,9 +59,9 @@ func Of(text []byte, o Options) List {
 // maxBeginnings is the maximum length of Beginnings.
 const maxBeginnings = 192
 
-// Beginnings returns a number, as in a List, for each beginning of each sentence of a text,
-// which may end within a word; of the last sentence, if nothing ends it, the whole is one, too.
-// It has those of the last sentences, since a text that somebody types or speaks grows at its
+// Beginnings returns a number, as in a List, for each proper prefix of each sentence, cut at
+// any character. A last sentence without an end counts as a prefix, too. If there are too
+// many, it returns the last ones, since a text that somebody types or dictates grows at its
 // end.
 func Beginnings(text []byte, o Options) List {
 	r := reader{mask: o.MaskNumbers, sum: offset, beginnings: List{}}
@@ -75,7 +74,7 @@ func Beginnings(text []byte, o Options) List {
 	return r.beginnings.Last(maxBeginnings)
 }
 
-// ends are the signs that end a sentence.
+// ends are the characters that end a sentence.
 const ends = ".!?:;\n\r。！？：；…|"
 
 func lastRune(text []byte) rune {
@@ -83,7 +82,6 @@ func lastRune(text []byte) rune {
 	return c
 }
 
-// sentence is one sentence that was read.
 type sentence struct {
 	hash      uint64
 	words     int
@@ -94,16 +92,16 @@ type reader struct {
 	mask bool
 	all  []sentence
 
-	word   [longestWord]byte // the beginning of the open word
-	length int               // of the word, in bytes
-	sum    uint64            // of the word
+	word   [maxWord]byte // the beginning of the open word
+	length int           // of the word, in bytes
+	sum    uint64        // of the word
 	digit  bool
 	open   sentence
-	vocab  bool // each word of the sentence occurs in complaints
-	core   bool // one of the words marks a complaint
+	vocab  bool // each word of the sentence is in complaints
+	core   bool // one of its words is a core word of complaints
 	quoted bool
 
-	beginnings List // nil if nobody asks for them
+	beginnings List // nil if not wanted
 }
 
 func (r *reader) begin() {
@@ -111,7 +109,7 @@ func (r *reader) begin() {
 	r.vocab, r.core = true, false
 }
 
-// read reads a piece of text. Its end is the end of a sentence.
+// read reads a piece of text, whose end is the end of a sentence.
 func (r *reader) read(text []byte) {
 	for len(text) > 0 {
 		if n := r.letters(text); n > 0 {
@@ -142,7 +140,7 @@ func (r *reader) add(c byte) {
 		hash := (r.open.hash ^ mix(r.sum)) * prime // as endWord does
 		r.beginnings = append(r.beginnings, number((offset^hash)*prime, r.open.words+1))
 	}
-	if r.length < longestWord {
+	if r.length < maxWord {
 		r.word[r.length] = c
 	}
 	r.length++
@@ -170,7 +168,7 @@ var small = func() (table [256]byte) {
 	return table
 }()
 
-// rune reads a character that is no ASCII letter or digit.
+// rune reads a character that is not an ASCII letter or digit.
 func (r *reader) rune(c rune) {
 	switch {
 	case c == '\'' || c == '’':
@@ -189,7 +187,7 @@ func (r *reader) rune(c rune) {
 func (r *reader) mark(c rune) {
 	r.endWord()
 	switch c {
-	case '.', '!', '?', ':', ';', '\n', '\r', '。', '！', '？', '：', '；', '…', '|': // those of ends
+	case '.', '!', '?', ':', ';', '\n', '\r', '。', '！', '？', '：', '；', '…', '|': // the same as ends
 		r.endSentence()
 	case '"', '`', '“', '”', '«', '»', '„':
 		r.quoted = true
@@ -215,8 +213,8 @@ func (r *reader) endWord() {
 		r.sum = offset
 	}
 	if r.vocab {
-		class := complaints[string(r.word[:min(r.length, longestWord)])]
-		r.vocab = r.digit || class != 0 && r.length <= longestWord
+		class := complaints[string(r.word[:min(r.length, maxWord)])]
+		r.vocab = r.digit || class != 0 && r.length <= maxWord
 		r.core = r.core || class == core
 	}
 	h := mix(r.sum)
@@ -226,7 +224,7 @@ func (r *reader) endWord() {
 		r.beginnings = append(r.beginnings, number((offset^r.open.hash)*prime, r.open.words))
 	}
 	r.length, r.sum, r.digit = 0, offset, false
-	if r.open.words >= longest && (h>>32)&cutMask == 0 {
+	if r.open.words >= maxWords && (h>>32)&cutMask == 0 {
 		r.endSentence()
 	}
 }
@@ -244,8 +242,8 @@ func (r *reader) endSentence() {
 	r.begin()
 }
 
-// kept returns the sentences without the complaints at both ends. A text that consists of
-// complaints keeps all of them.
+// kept returns the sentences without the complaints at both ends, or all sentences of a text
+// that consists of complaints.
 func (r *reader) kept() []sentence {
 	from, to := 0, len(r.all)
 	for from < to && r.all[from].complaint {
@@ -260,7 +258,7 @@ func (r *reader) kept() []sentence {
 	return r.all[from:to]
 }
 
-// fold returns the numbers of sentences. If there are too many sentences, groups share a
+// fold returns the numbers of sentences. If there are too many, groups of sentences share a
 // number. The hash of a sentence decides whether it ends a group, so that groups do not
 // depend on the beginning of the text.
 func fold(all []sentence) List {
@@ -282,8 +280,8 @@ func fold(all []sentence) List {
 
 func number(sum uint64, words int) uint32 { return uint32(sum>>32)&^0xff | uint32(min(words, 255)) }
 
-// Number returns the number of what is not a sentence and stands beside a text, such as a
-// picture, given its digest. It counts as one word.
+// Number returns the number of something that accompanies a text, such as a picture, from
+// its digest. It counts as one word.
 func Number(digest []byte) uint32 {
 	return uint32(xxhash.Sum64(digest)>>32)&^0xff | 1
 }
@@ -297,7 +295,7 @@ func (l List) Bytes() []byte {
 	return out
 }
 
-// Last returns the newest numbers, at most n.
+// Last returns the last n numbers, or all if there are fewer.
 func (l List) Last(n int) List { return l[max(0, len(l)-n):] }
 
 const (
@@ -305,7 +303,7 @@ const (
 	prime  uint64 = 0x100000001b3
 )
 
-// mix ends 64-bit FNV-1a; stored histories depend on it.
+// mix is the finalizer of the 64-bit FNV-1a hashes. Stored histories depend on it.
 func mix(h uint64) uint64 {
 	h = (h ^ h>>32) * 0xd6e8feb86659fd93
 	return h ^ h>>29

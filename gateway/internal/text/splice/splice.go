@@ -1,5 +1,5 @@
-// Package splice changes single values of a JSON text and leaves every other byte as
-// it was. The text must be valid JSON. The package knows no message format.
+// Package splice changes single values of a valid JSON text and leaves all other bytes
+// unchanged. It knows no message format.
 package splice
 
 import (
@@ -12,8 +12,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/text/jsonwalk"
 )
 
-// Place is the place of a value in a text: from its first byte to the byte behind it.
-// The zero Place is that of no value.
+// Place is the half-open range of a value in a text. The zero Place is that of no value.
 type Place struct{ From, To int }
 
 // Value consumes the walker's next value and returns its place.
@@ -48,27 +47,29 @@ func Quote(s string) []byte {
 	return quoted
 }
 
-// between separates an added text from the text that it was added to.
-const between = `\n\n`
+// between separates an added text from the one before or after it.
+const between = "\n\n"
 
 // PrependText inserts s and a blank line at the beginning of the string at p.
 func PrependText(text []byte, p Place, s string) []byte {
-	quoted := Quote(s)
-	added := quoted[1 : len(quoted)-1]
-	if p.To-p.From > 2 {
-		added = append(slices.Clone(added), between...)
+	if p.To-p.From > len(`""`) {
+		s += between
 	}
-	return insert(text, p.From+1, added)
+	return insert(text, p.From+1, unquoted(s))
 }
 
 // AppendText inserts a blank line and s at the end of the string at p.
 func AppendText(text []byte, p Place, s string) []byte {
-	quoted := Quote(s)
-	added := quoted[1 : len(quoted)-1]
-	if p.To-p.From > 2 {
-		added = append([]byte(between), added...)
+	if p.To-p.From > len(`""`) {
+		s = between + s
 	}
-	return insert(text, p.To-1, added)
+	return insert(text, p.To-1, unquoted(s))
+}
+
+// unquoted returns s as the content of a JSON string.
+func unquoted(s string) []byte {
+	quoted := Quote(s)
+	return quoted[1 : len(quoted)-1]
 }
 
 // PrependElement inserts an element at the beginning of the array at p.

@@ -48,7 +48,7 @@ func (p *Places) readMessages(w *jsonwalk.Walker, message func() error) error {
 	if p.Past == nil {
 		return w.Array(message)
 	}
-	return w.ArrayBehind(p.Past.Resume(w.Offset(), p.State), func() error {
+	return w.ArrayAfter(p.Past.Resume(w.Offset(), p.State), func() error {
 		err := message()
 		if err == nil {
 			p.Past.Mark(w.Offset(), w.Last(), p.State)

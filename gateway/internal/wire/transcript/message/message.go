@@ -78,7 +78,7 @@ type ToolCall struct {
 	ID fingerprint.Digest
 	// Failed says that the result reports an error.
 	Failed bool
-	// Poll is recognize.IsPoll.
+	// Poll is recognize.Traits.Poll.
 	Poll bool
 	// NotOffered says that the request lists its tools without this one.
 	NotOffered bool

@@ -263,7 +263,7 @@ func (t *Rounds) result(out *message.ToolCall, p *message.Part, content []messag
 			out.Class = recognize.ErrorClass(t.digester.Content(content))
 		}
 		out.Plain = recognize.IsPlainError(out.Tool, t.digester.Content(content))
-		out.Look = out.Look || recognize.MayPass(t.digester.Content(content))
+		out.Look = out.Look || recognize.IsTransient(t.digester.Content(content))
 	}
 }
 

@@ -291,7 +291,7 @@ func (r *Rules) readRound(d *message.Digester, of *textRound) message.ToolCall {
 	result = withoutNotice(result)
 	if call.Failed = r.failed(result); call.Failed {
 		call.Class, call.Plain = recognize.ErrorClass(result), recognize.IsPlainText(result)
-		call.Look = call.Look || recognize.MayPass(result)
+		call.Look = call.Look || recognize.IsTransient(result)
 	}
 	switch measures := !call.Failed && recognize.Measures(call.Tool, text); {
 	case of.of == nil:
