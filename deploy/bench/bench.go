@@ -42,6 +42,7 @@ type part struct {
 
 var parts = []part{
 	{"sessions-proxy", "real sessions of agents through the gateway, against a bare proxy", (*bench).sessions},
+	{"sessions-peers", "the same, beside nginx, Caddy and Portkey's gateway", (*bench).besidePeers},
 	{"sessions-streamed", "the same with streamed answers, whose chunks come at once and 8 ms apart", (*bench).streamed},
 	{"sessions-long", "sessions whose requests have 1 MB and grow by a round each", (*bench).long},
 	{"cluster", "the processor time of NATS servers and services as processes, with one replica and with three, one partition and four, at given rates", (*bench).cluster},
@@ -72,7 +73,9 @@ type options struct {
 	// binary is the unloop that is measured instead of this code, and against one that is
 	// measured beside it.
 	binary, against string
-	markdown        bool
+	// model is the folder of a model; "" for none.
+	model    string
+	markdown bool
 }
 
 // run measures the parts that args name, all by default.
@@ -114,6 +117,7 @@ func (b *bench) parse(args []string) ([]part, error) {
 	flags.DurationVar(&b.pause, "pause", 20*time.Millisecond, "time between two chunks of a stream; 0 for all at once")
 	flags.StringVar(&b.binary, "unloop", "", "binary of unloop to measure instead of this code, in parts sessions, stream, scan, blocked and beside")
 	flags.StringVar(&b.against, "against", "", "binary of unloop to measure beside it, in parts sessions, stream, scan, blocked and beside")
+	flags.StringVar(&b.model, "model", "", "folder of a model for ONNX Runtime, measured in part sessions-peers; set UNLOOP_ONNX_RUNTIME where unloop model pull did not install it")
 	flags.BoolVar(&b.markdown, "markdown", false, "print tables as Markdown")
 	flags.Usage = func() {
 		fmt.Fprintln(flags.Output(), "bench [flags] [part…]")
@@ -126,7 +130,7 @@ func (b *bench) parse(args []string) ([]part, error) {
 		return nil, err
 	}
 	b.plan.Rounds, b.calls = max(b.plan.Rounds, 1), max(b.calls, 1)
-	b.binary, b.against = inRepository(b.binary), inRepository(b.against)
+	b.binary, b.against, b.model = inRepository(b.binary), inRepository(b.against), inRepository(b.model)
 	return choose(flags.Args())
 }
 

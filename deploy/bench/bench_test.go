@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,6 +43,43 @@ func TestSessions(t *testing.T) {
 		"100 sessions, 1200 requests of 12.2 KB",
 		"| at 2 | bare httputil.ReverseProxy | Unloop, exact detectors | Unloop, default policy |\n|---|---|---|---|\n| p50 ms | ",
 		"| processor ms per request | ", "| allocations per request | ", "| unjudged % | 0.00 | ", "| bytes (writes) to JetStream per request | – | ")
+}
+
+// Caddy is left out: it would have to be built.
+func TestPeersForwardRequests(t *testing.T) {
+	t.Parallel()
+	for _, p := range peers {
+		variable := map[string]string{"nginx": "UNLOOP_TEST_NGINX", "node-modules": "UNLOOP_TEST_NODE_MODULES"}[p.tool]
+		if variable == "" {
+			continue
+		}
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			tool := os.Getenv(variable)
+			if tool == "" {
+				t.Skipf("%s is not set", variable)
+			}
+			b := &bench{dir: t.TempDir()}
+			defer func() {
+				if err := b.end(); err != nil {
+					t.Error(err)
+				}
+			}()
+			upstream, err := startRole(t.Context(), &b.group, originRole)
+			if err != nil {
+				t.Fatal(err)
+			}
+			in, err := b.startPeer(t.Context(), p, tool, upstream.url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var body string
+			got, err := dial(in, chatPath).post("sk-test", []byte(`{"model":"m","messages":[{"role":"user","content":"Hello."}]}`), func(line []byte) { body += string(line) })
+			if err != nil || got.status != http.StatusOK || !strings.Contains(body, "Hello!") {
+				t.Errorf("got %d %q, %v", got.status, body, err)
+			}
+		})
+	}
 }
 
 func TestStreams(t *testing.T) {

@@ -18,13 +18,14 @@ var errAnswer = errors.New("unexpected answer")
 // client sends one request after another on a connection of its own. The client of net/http
 // takes as much time as its server, this one far less.
 type client struct {
-	host fasthttp.HostClient
-	url  string
+	host   fasthttp.HostClient
+	url    string
+	header map[string]string
 }
 
 // dial returns a client of a path with or without a query.
 func dial(in *instance, path string) *client {
-	return &client{url: in.url + path, host: fasthttp.HostClient{
+	return &client{url: in.url + path, header: in.header, host: fasthttp.HostClient{
 		Addr: strings.TrimPrefix(in.url, "http://"), MaxConns: 1, StreamResponseBody: true, ReadTimeout: 2 * patience, WriteTimeout: patience,
 	}}
 }
@@ -39,6 +40,9 @@ func (c *client) open(key string, body []byte) (*fasthttp.Response, error) {
 	req.Header.SetMethod(http.MethodPost)
 	req.Header.SetContentType("application/json")
 	req.Header.Set("Authorization", "Bearer "+key)
+	for name, value := range c.header {
+		req.Header.Set(name, value)
+	}
 	req.SetBodyRaw(body)
 	if err := c.host.Do(req, res); err != nil {
 		return nil, fmt.Errorf("ask %s: %w", c.url, err)

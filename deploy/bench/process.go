@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/unloop/unloop/deploy/bench/measure"
@@ -73,7 +75,10 @@ func (g *group) start(ctx context.Context, p program) (pid int, err error) {
 	}
 	g.add(func() error {
 		stop()
-		if err := cmd.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		err := cmd.Wait()
+		state, known := cmd.ProcessState.Sys().(syscall.WaitStatus)
+		interrupted := known && state.Signaled() && state.Signal() == syscall.SIGINT
+		if err != nil && !interrupted && !errors.Is(err, context.Canceled) {
 			return fmt.Errorf("stop %q: %w", p.args, err)
 		}
 		return nil
@@ -115,6 +120,8 @@ type instance struct {
 	processes []process
 	// nats is the address of its NATS server, with the token; "" if it has none.
 	nats string
+	// header is what requests have beside what all have.
+	header map[string]string
 }
 
 // process is a part of an instance; several of one kind have names such as nats-1.
@@ -141,7 +148,9 @@ type unloop struct {
 	// binary is its file; "" is the code that this benchmark was built with.
 	binary string
 	// policies is a bundle in YAML; "" is the default policy.
-	policies   string
+	policies string
+	// embedder is the embedder of its worker; "" is lexical.
+	embedder   string
 	flags, env []string
 }
 
@@ -225,7 +234,7 @@ func (b *bench) lineUp(ctx context.Context, g *group, kinds ...unloop) (upstream
 			if err != nil {
 				return nil, nil, err
 			}
-			if err := b.startNATS(ctx, g, u, in, "up", append(flags, "--embedder", "lexical")...); err != nil {
+			if err := b.startNATS(ctx, g, u, in, "up", append(flags, "--embedder", cmp.Or(u.embedder, "lexical"))...); err != nil {
 				return nil, nil, err
 			}
 			all = append(all, in)

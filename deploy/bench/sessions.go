@@ -44,10 +44,13 @@ const (
 // unjudgedFigure is the share of requests that passed without a decision.
 var unjudgedFigure = measure.Figure{Name: "unjudged %", Format: "%.2f", Of: figureUnjudged, Share: true}
 
+// processorFigure is the processor time of all processes of a contender.
+var processorFigure = measure.Figure{Name: "processor ms per request", Format: "%.3f", Of: figureProcessor}.Times()
+
 // sessionFigures are the rows of a table of sessions.
 var sessionFigures = []measure.Figure{
 	measure.P50, measure.P99, measure.Rate,
-	measure.Figure{Name: "processor ms per request", Format: "%.3f", Of: figureProcessor}.Times(),
+	processorFigure,
 	measure.Figure{Name: "allocations per request", Format: "%.0f", Of: figureAllocations}.Times(),
 	measure.Figure{Name: "KB allocated per request", Format: "%.1f", Of: figureAllocated, Unit: 1e-3}.Times(),
 	unjudgedFigure,
@@ -65,6 +68,9 @@ policies:
       tool: {warn_threshold: 3, block_threshold: 5}
       cycle: {}
 `
+
+// exact is Unloop with exact detectors alone.
+var exact = unloop{name: "Unloop, exact detectors", policies: exactPolicies}
 
 // sessions compares sessions of agents through Unloop with the same through a bare proxy.
 func (b *bench) sessions(ctx context.Context) error {
@@ -89,10 +95,15 @@ func (b *bench) long(ctx context.Context) error {
 
 // compareUnloop compares Unloop with a bare proxy, by so many calls a sample.
 func (b *bench) compareUnloop(ctx context.Context, sessions []traffic.Session, calls int) error {
-	_, all, err := b.lineUp(ctx, &b.group, unloop{name: "Unloop, exact detectors", policies: exactPolicies}, unloop{name: nameUnloop})
+	_, all, err := b.lineUp(ctx, &b.group, exact, unloop{name: nameUnloop})
 	if err != nil {
 		return err
 	}
+	return b.compareSessions(ctx, sessions, calls, all, sessionFigures)
+}
+
+// compareSessions replays sessions through all instances, of which the first is the bare proxy.
+func (b *bench) compareSessions(ctx context.Context, sessions []traffic.Session, calls int, all []*instance, figures []measure.Figure) error {
 	var contenders []measure.Contender
 	written := []string{"bytes (writes) to JetStream per request"}
 	for _, in := range all {
@@ -109,7 +120,7 @@ func (b *bench) compareUnloop(ctx context.Context, sessions []traffic.Session, c
 	if err != nil {
 		return err
 	}
-	b.show(res, nameProxy, sessionFigures, "sessions, all of Unloop in one process: "+traffic.Shape(sessions), written)
+	b.show(res, nameProxy, figures, "sessions, all of Unloop in one process: "+traffic.Shape(sessions), written, resident(all))
 	return nil
 }
 

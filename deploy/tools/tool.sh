@@ -179,6 +179,7 @@ chromium) from_debian chromium chromium ;;
 alertmanager) server prometheus-alertmanager prometheus-alertmanager ;;
 prometheus) server prometheus prometheus ;;
 nginx) server nginx nginx-light ;;
+caddy) go_tool caddy "$CADDY_VERSION" go install "github.com/caddyserver/caddy/v2/cmd/caddy@$CADDY_VERSION" ;;
 traefik) traefik ;;
 race) race ;;
 *)
