@@ -104,8 +104,7 @@ func (a *Archive) replace(ctx context.Context, js jetstream.JetStream, s *Stream
 // taken reports whether a restore failed because there was another stream of the name by
 // then.
 func taken(ctx context.Context, js jetstream.JetStream, name string, err error) bool {
-	var refused *jetstream.APIError
-	if !errors.As(err, &refused) && !errors.Is(err, nats.ErrNoResponders) {
+	if _, refused := errors.AsType[*jetstream.APIError](err); !refused && !errors.Is(err, nats.ErrNoResponders) {
 		return false
 	}
 	_, err = js.Stream(ctx, name)

@@ -21,18 +21,18 @@ type backupCmd struct {
 	File string `arg:"" optional:"" help:"File to write; unloop-TIME.zip in this folder by default."`
 }
 
-// errInterrupted means that a user stopped a backup or a restore before its end. Unlike the
-// end of a command that follows something, it is an error.
+// errInterrupted means that the user stopped a backup or a restore. Other commands may be
+// interrupted without an error.
 var errInterrupted = errors.New("interrupted before the end")
 
-// Help says what a backup has.
+// Help says what a backup contains.
 func (*backupCmd) Help() string {
 	return "A backup has all that Unloop keeps in NATS: counters, blocks, open loops, sessions, limits, histories of texts, the pushed policies with their history, " +
 		"overrides, silences, events, the audit, and what notifications are owed. Services go on meanwhile. It contains the key for caller hashes: keep it secret."
 }
 
 // Run writes a backup.
-func (c *backupCmd) Run(ctx context.Context, io streams) error {
+func (c *backupCmd) Run(ctx context.Context, std streams) error {
 	file := c.File
 	if file == "" {
 		file = "unloop-" + time.Now().UTC().Format("20060102T150405Z") + ".zip"
@@ -50,14 +50,11 @@ func (c *backupCmd) Run(ctx context.Context, io streams) error {
 		return errInterrupted
 	case err != nil:
 		return fmt.Errorf("back up: %w", err)
-	case c.JSON:
-		return io.json(m)
 	}
-	if err := io.print(backupTable(m)); err != nil {
-		return err
-	}
-	fmt.Fprintf(io.out, "Wrote and verified %s: %d records. It contains the key for caller hashes: keep it secret.\n", file, m.Records())
-	return nil
+	return c.show(std, m, func(out *printer) {
+		out.table(backupTable(m))
+		out.printf("Wrote and verified %s: %d records. It contains the key for caller hashes: keep it secret.\n", file, m.Records())
+	})
 }
 
 func backupTable(m *backup.Manifest) *terminal.Table {
@@ -79,7 +76,7 @@ type restoreCmd struct {
 	DryRun   bool   `help:"Verify the file and list its contents; change nothing."`
 }
 
-// Help says what a restore replaces.
+// Help says how to restore.
 func (*restoreCmd) Help() string {
 	return "Stop the services first, or restart them afterwards. The whole file is verified before anything is changed. A stream that has records is replaced only with --force. " +
 		"Records come back with their times: what would have ended meanwhile has ended. If the server has another seed than the backup's, give the earlier public key with --seal-key: " +
@@ -87,7 +84,7 @@ func (*restoreCmd) Help() string {
 }
 
 // Run restores a backup.
-func (c *restoreCmd) Run(ctx context.Context, io streams) error {
+func (c *restoreCmd) Run(ctx context.Context, std streams) error {
 	if c.Replicas < 0 || c.Replicas > 5 {
 		return fmt.Errorf("--replicas is %d, must be 1 to 5", c.Replicas)
 	}
@@ -97,7 +94,11 @@ func (c *restoreCmd) Run(ctx context.Context, io streams) error {
 	}
 	defer func() { _ = a.Close() }() // it was only read from
 	if c.DryRun {
-		return c.describe(io, &a.Manifest)
+		m := &a.Manifest
+		return c.show(std, m, func(out *printer) {
+			out.table(backupTable(m))
+			out.printf("%s is whole: made %s by unloop %s on NATS %s. Nothing was changed.\n", c.File, m.Created.Format(time.RFC3339), m.Unloop, m.Server)
+		})
 	}
 	js, err := c.connect(ctx)
 	if err != nil {
@@ -130,36 +131,23 @@ func (c *restoreCmd) Run(ctx context.Context, io streams) error {
 			return fmt.Errorf("seal what was restored: %w; give --force to repeat the command", err)
 		}
 	}
-	c.record(ctx, js, io, schemas.AuditRestore, c.File, "backup of "+a.Manifest.Created.Format(time.RFC3339))
+	c.record(ctx, js, std, schemas.AuditRestore, c.File, "backup of "+a.Manifest.Created.Format(time.RFC3339))
 	if c.JSON {
-		return jsonLines(io, done)
+		return jsonLines(std, done)
 	}
-	return restored(io, done, operator.Parts(ctx, js.Conn()))
+	return printRestored(std.printer(), done, operator.Parts(ctx, js.Conn()))
 }
 
-func (c *restoreCmd) describe(io streams, m *backup.Manifest) error {
-	if c.JSON {
-		return io.json(m)
-	}
-	if err := io.print(backupTable(m)); err != nil {
-		return err
-	}
-	fmt.Fprintf(io.out, "%s is whole: made %s by unloop %s on NATS %s. Nothing was changed.\n", c.File, m.Created.Format(time.RFC3339), m.Unloop, m.Server)
-	return nil
-}
-
-// restored prints what was restored, and which parts still follow the replaced streams.
-func restored(io streams, done []backup.Restored, running []status.Status) error {
+// printRestored prints the restored streams, and the services to restart.
+func printRestored(out *printer, done []backup.Restored, running []status.Status) error {
 	t := terminal.NewTable(terminal.Column{Name: "STREAM"}, terminal.Column{Name: "RECORDS", Right: true}, terminal.Column{Name: "EXPIRED", Right: true})
 	for _, r := range done {
 		t.Row(r.Name, fmt.Sprint(r.Records), fmt.Sprint(r.Expired))
 	}
-	if err := io.print(t); err != nil {
-		return err
-	}
-	fmt.Fprintf(io.out, "Restored %d streams.\n", len(done))
+	out.table(t)
+	out.printf("Restored %d streams.\n", len(done))
 	for i := range running {
-		fmt.Fprintf(io.out, "Restart the %s on %s: it has the state before the restore.\n", running[i].Service, running[i].Host)
+		out.printf("Restart the %s on %s: it has the state before the restore.\n", running[i].Service, running[i].Host)
 	}
-	return nil
+	return out.err
 }

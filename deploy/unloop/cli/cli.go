@@ -103,7 +103,7 @@ func run(ctx context.Context, args, environ []string, out, errOut io.Writer) int
 	exited := -1
 	parser, err := newParser(runtime.GOOS+"/"+runtime.GOARCH,
 		kong.Writers(out, errOut), kong.Exit(func(code int) { exited = code }),
-		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(streams{out, errOut, terminal.Of(out, func(name string) string { return variable(environ, name) })}, service.Log{Writer: errOut}))
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(streams{out, errOut, terminal.Detect(out, func(name string) string { return variable(environ, name) })}, service.Log{Writer: errOut}))
 	if err != nil {
 		fmt.Fprintln(errOut, "unloop:", err)
 		return 2
@@ -134,14 +134,12 @@ func run(ctx context.Context, args, environ []string, out, errOut io.Writer) int
 
 // explainExit prints an error and returns the exit code.
 func explainExit(err error, errOut io.Writer) int {
-	var code exitCode
-	switch {
-	case err == nil, errors.Is(err, context.Canceled):
+	if err == nil || errors.Is(err, context.Canceled) {
 		return 0
-	case errors.As(err, &code):
-		return int(code)
-	default:
-		fmt.Fprintln(errOut, "unloop:", err)
-		return 1
 	}
+	if code, ok := errors.AsType[exitCode](err); ok {
+		return int(code)
+	}
+	fmt.Fprintln(errOut, "unloop:", err)
+	return 1
 }

@@ -44,8 +44,8 @@ compdef _unloop unloop
 }
 
 // Run prints the script for a shell.
-func (c *completionCmd) Run(io streams) error {
-	_, err := fmt.Fprint(io.out, completionScripts[c.Shell])
+func (c *completionCmd) Run(std streams) error {
+	_, err := fmt.Fprint(std.out, completionScripts[c.Shell])
 	return err
 }
 
@@ -55,7 +55,7 @@ type completeCmd struct {
 }
 
 // Run prints the candidates, one a line.
-func (c *completeCmd) Run(ctx context.Context, parsed *kong.Context, io streams) error {
+func (c *completeCmd) Run(ctx context.Context, parsed *kong.Context, std streams) error {
 	words := c.Words
 	if len(words) > 0 && words[0] == "--" {
 		words = words[1:]
@@ -72,7 +72,7 @@ func (c *completeCmd) Run(ctx context.Context, parsed *kong.Context, io streams)
 	}
 	slices.Sort(fitting)
 	for _, candidate := range slices.Compact(fitting) {
-		fmt.Fprintln(io.out, candidate)
+		fmt.Fprintln(std.out, candidate)
 	}
 	return nil
 }

@@ -32,8 +32,8 @@ type deliveriesListCmd struct {
 }
 
 // Run lists the messages with at least one delivery attempt.
-func (c *deliveriesListCmd) Run(ctx context.Context, io streams) error {
-	return list[delivery.Record]{c.read, "Nothing was delivered in the last seven days.", deliveryTable}.run(ctx, &c.listing, io)
+func (c *deliveriesListCmd) Run(ctx context.Context, std streams) error {
+	return list[delivery.Record]{c.read, "Nothing was delivered in the last seven days.", deliveryTable}.run(ctx, &c.listing, std)
 }
 
 // read returns the messages that the flags select.
@@ -45,8 +45,8 @@ func (c *deliveriesListCmd) read(ctx context.Context, js jetstream.JetStream) ([
 }
 
 func deliveryTable(all []delivery.Record, now time.Time) *terminal.Table {
-	t := terminal.NewTable(terminal.Column{Name: "MESSAGE", Least: 12}, terminal.Column{Name: "ENDPOINT", Least: 8}, terminal.Column{Name: "STATUS"},
-		terminal.Column{Name: "TRIED", Rank: 2}, terminal.Column{Name: "LAST", Rank: 1}, terminal.Column{Name: "NEXT", Rank: 2}, terminal.Column{Name: "ERROR", Rank: 3, Least: 10})
+	t := terminal.NewTable(terminal.Column{Name: "MESSAGE", MinWidth: 12}, terminal.Column{Name: "ENDPOINT", MinWidth: 8}, terminal.Column{Name: "STATUS"},
+		terminal.Column{Name: "TRIED", Rank: 2}, terminal.Column{Name: "LAST", Rank: 1}, terminal.Column{Name: "NEXT", Rank: 2}, terminal.Column{Name: "ERROR", Rank: 3, MinWidth: 10})
 	for i := range all {
 		r := &all[i]
 		last, next, fault := "", "", ""
@@ -94,13 +94,13 @@ func (m messageArg) find(ctx context.Context, js jetstream.JetStream) (delivery.
 }
 
 // Run prints the record of a message.
-func (c *deliveriesShowCmd) Run(ctx context.Context, io streams) error {
+func (c *deliveriesShowCmd) Run(ctx context.Context, std streams) error {
 	return c.with(ctx, func(js jetstream.JetStream) error {
 		r, err := c.find(ctx, js)
 		if err != nil {
 			return err
 		}
-		return io.json(r)
+		return std.json(r)
 	})
 }
 
@@ -110,13 +110,13 @@ type deliveriesResendCmd struct {
 }
 
 // Run sends a message again.
-func (c *deliveriesResendCmd) Run(ctx context.Context, io streams) error {
+func (c *deliveriesResendCmd) Run(ctx context.Context, std streams) error {
 	return c.with(ctx, func(js jetstream.JetStream) error {
 		r, err := c.find(ctx, js)
 		if err != nil {
 			return err
 		}
-		return send(ctx, js.Conn(), io, operator.Resend, delivery.Request{Endpoint: r.Endpoint, ID: r.ID})
+		return send(ctx, js.Conn(), std, operator.Resend, delivery.Request{Endpoint: r.Endpoint, ID: r.ID})
 	})
 }
 
@@ -126,9 +126,9 @@ type deliveriesTestCmd struct {
 }
 
 // Run sends a test message.
-func (c *deliveriesTestCmd) Run(ctx context.Context, io streams) error {
+func (c *deliveriesTestCmd) Run(ctx context.Context, std streams) error {
 	return c.with(ctx, func(js jetstream.JetStream) error {
-		return send(ctx, js.Conn(), io, operator.Test, delivery.Request{Endpoint: c.Endpoint})
+		return send(ctx, js.Conn(), std, operator.Test, delivery.Request{Endpoint: c.Endpoint})
 	})
 }
 
@@ -136,7 +136,7 @@ func (c *deliveriesTestCmd) Run(ctx context.Context, io streams) error {
 const sendTimeout = 10*time.Minute + 15*time.Second
 
 // send asks a notifier to send a message, and prints the result.
-func send(ctx context.Context, nc *nats.Conn, io streams, what operator.Delivery, req delivery.Request) error {
+func send(ctx context.Context, nc *nats.Conn, std streams, what operator.Delivery, req delivery.Request) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	record, err := operator.Deliver(ctx, nc, what, req)
@@ -150,7 +150,7 @@ func send(ctx context.Context, nc *nats.Conn, io streams, what operator.Delivery
 	if a.Error != "" {
 		return fmt.Errorf("%s was not delivered to %s: %s", record.ID, req.Endpoint, a.Error)
 	}
-	_, err = fmt.Fprintf(io.out, "Delivered %s to %s in %d ms.\n", record.ID, req.Endpoint, a.Milliseconds)
+	_, err = fmt.Fprintf(std.out, "Delivered %s to %s in %d ms.\n", record.ID, req.Endpoint, a.Milliseconds)
 	return err
 }
 

@@ -56,7 +56,7 @@ const comparesWithin = "LOOP_EMBEDDING_SIDECAR_TIMEOUT"
 // Run runs everything in memory, with a scripted model as the only upstream, and shows
 // agents that loop and one that does not. It takes free ports where the usual ones are
 // not.
-func (c *demoCmd) Run(ctx context.Context, io streams) error {
+func (c *demoCmd) Run(ctx context.Context, std streams) error {
 	model, err := startModel(ctx)
 	if err != nil {
 		return err
@@ -84,12 +84,12 @@ func (c *demoCmd) Run(ctx context.Context, io streams) error {
 			return fmt.Errorf("set %s: %w", comparesWithin, err)
 		}
 	}
-	s, err := up.start(ctx, io)
+	s, err := up.start(ctx, std)
 	if err != nil {
 		return err
 	}
 	err = runSystem(ctx, s, func(ctx context.Context) error {
-		d := demonstration{out: io.printer(), url: s.URL(), fast: c.Fast, only: c.Only}
+		d := demonstration{out: std.printer(), url: s.URL(), fast: c.Fast, only: c.Only}
 		d.out.printf("Unloop is ready at %s. Behind it is a scripted model: nothing leaves this machine.\n", d.url)
 		if err := d.run(ctx); err != nil {
 			return err
@@ -193,7 +193,7 @@ func (d *demonstration) show(ctx context.Context, s scene, i int, t turn) error 
 	}
 	d.sent++
 	head := fmt.Sprintf("  %2d  ", i+1)
-	says := terminal.Shorten(t.says, max(d.room()-len(head), 20))
+	says := terminal.Truncate(t.says, max(d.room()-len(head), 20))
 	style, words := became(status, h)
 	if style == terminal.Red {
 		d.stopped++

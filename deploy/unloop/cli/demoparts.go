@@ -17,7 +17,7 @@ type demoModelCmd struct {
 }
 
 // Run serves the scripted model until the context ends.
-func (c *demoModelCmd) Run(ctx context.Context, io streams) error {
+func (c *demoModelCmd) Run(ctx context.Context, std streams) error {
 	if err := (service.Process{Insecure: c.Insecure}).CheckLoopback("--listen", c.Listen); err != nil {
 		return err
 	}
@@ -25,7 +25,7 @@ func (c *demoModelCmd) Run(ctx context.Context, io streams) error {
 	if err != nil {
 		return fmt.Errorf("listen at --listen %s: %w", c.Listen, err)
 	}
-	fmt.Fprintf(io.out, "The scripted model is at http://%s. For a gateway: --upstream openai=http://%[1]s\n", ln.Addr())
+	fmt.Fprintf(std.out, "The scripted model is at http://%s. For a gateway: --upstream openai=http://%[1]s\n", ln.Addr())
 	return serveModel(ctx, ln)
 }
 
@@ -37,13 +37,13 @@ type demoAgentsCmd struct {
 }
 
 // Run sends the agents' requests, and prints what became of them.
-func (c *demoAgentsCmd) Run(ctx context.Context, io streams) error {
+func (c *demoAgentsCmd) Run(ctx context.Context, std streams) error {
 	url := httpAddress(c.Gateway)
 	if _, err := ping(ctx, url, ""); err != nil {
 		return fmt.Errorf("use --gateway %s: %w", c.Gateway, err)
 	}
 	for {
-		d := demonstration{out: io.printer(), url: url, fast: c.Fast, only: c.Only}
+		d := demonstration{out: std.printer(), url: url, fast: c.Fast, only: c.Only}
 		if c.Every > 0 {
 			d.suffix = "-" + strconv.FormatInt(time.Now().Unix(), 36)
 		}

@@ -41,7 +41,7 @@ type diagnosis struct {
 }
 
 // Run examines the running system.
-func (c *doctorCmd) Run(ctx context.Context, io streams) error {
+func (c *doctorCmd) Run(ctx context.Context, std streams) error {
 	header := http.Header{}
 	for name, value := range c.Header {
 		header.Set(name, value)
@@ -55,11 +55,11 @@ func (c *doctorCmd) Run(ctx context.Context, io streams) error {
 		Header:  header,
 		Gateway: httpAddress(c.Gateway), Admin: httpAddress(c.Admin), Key: c.Key, AdminKey: c.AdminKey, DataDir: c.localState(),
 		Connect: func() (*nats.Conn, error) {
-			return c.dial("unloop-doctor", func(err error) { fmt.Fprintln(io.err, "unloop:", err) })
+			return c.dial("unloop-doctor", func(err error) { fmt.Fprintln(std.err, "unloop:", err) })
 		}, JetStream: c.JetStream,
 		Upstreams: slices.DeleteFunc(c.Upstreams, func(name string) bool { return name == "none" }),
 	}
-	result, out := diagnosis{OK: true, Findings: []doctor.Finding{}}, io.printer()
+	result, out := diagnosis{OK: true, Findings: []doctor.Finding{}}, std.printer()
 	for f := range doctor.Examine(ctx, cfg) {
 		result.OK = result.OK && f.State != doctor.Fault
 		result.Findings = append(result.Findings, f)
@@ -71,7 +71,7 @@ func (c *doctorCmd) Run(ctx context.Context, io streams) error {
 		return err
 	}
 	if c.JSON {
-		out.err = io.json(result)
+		out.err = std.json(result)
 	} else {
 		conclude(out, result)
 	}

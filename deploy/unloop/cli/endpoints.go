@@ -49,14 +49,14 @@ func (s *endpointStatus) status(now time.Time) terminal.Cell {
 type endpointsListCmd struct{ listing }
 
 // Run lists the endpoints that notifiers have used.
-func (c *endpointsListCmd) Run(ctx context.Context, io streams) error {
+func (c *endpointsListCmd) Run(ctx context.Context, std streams) error {
 	none := "No notifier has endpoints: give it --webhook URL or --notify FILE."
-	return list[endpointStatus]{endpointList, none, endpointTable}.run(ctx, &c.listing, io)
+	return list[endpointStatus]{endpointList, none, endpointTable}.run(ctx, &c.listing, std)
 }
 
 func endpointTable(all []endpointStatus, now time.Time) *terminal.Table {
-	t := terminal.NewTable(terminal.Column{Name: "ENDPOINT", Least: 8}, terminal.Column{Name: "STATUS"}, terminal.Column{Name: "SINCE", Rank: 2},
-		terminal.Column{Name: "WAITING"}, terminal.Column{Name: "NEWEST EVENT", Rank: 3}, terminal.Column{Name: "REASON", Rank: 1, Least: 8})
+	t := terminal.NewTable(terminal.Column{Name: "ENDPOINT", MinWidth: 8}, terminal.Column{Name: "STATUS"}, terminal.Column{Name: "SINCE", Rank: 2},
+		terminal.Column{Name: "WAITING"}, terminal.Column{Name: "NEWEST EVENT", Rank: 3}, terminal.Column{Name: "REASON", Rank: 1, MinWidth: 8})
 	for i := range all {
 		s := &all[i]
 		since, newest := "", ""
@@ -126,15 +126,15 @@ type endpointsEnableCmd struct {
 const enableTimeout = 15 * time.Second
 
 // Run has a notifier enable an endpoint.
-func (c *endpointsEnableCmd) Run(ctx context.Context, io streams) error {
+func (c *endpointsEnableCmd) Run(ctx context.Context, std streams) error {
 	return c.with(ctx, func(js jetstream.JetStream) error {
 		waiting, cancel := context.WithTimeout(ctx, enableTimeout)
 		defer cancel()
 		if _, err := operator.Deliver(waiting, js.Conn(), operator.Enable, delivery.Request{Endpoint: c.Name}); err != nil {
 			return fmt.Errorf("enable %s: %w", c.Name, err)
 		}
-		c.record(ctx, js, io, schemas.AuditEnableEndpoint, c.Name, "")
-		fmt.Fprintf(io.out, "Enabled %s: it gets the loops that are found from now on.\n", c.Name)
+		c.record(ctx, js, std, schemas.AuditEnableEndpoint, c.Name, "")
+		fmt.Fprintf(std.out, "Enabled %s: it gets the loops that are found from now on.\n", c.Name)
 		return nil
 	})
 }

@@ -22,7 +22,7 @@ type eventsCmd struct {
 }
 
 // Run prints events until the context ends.
-func (c *eventsCmd) Run(ctx context.Context, io streams) error {
+func (c *eventsCmd) Run(ctx context.Context, std streams) error {
 	if c.Count < 0 {
 		return fmt.Errorf("--count is %d, must not be negative", c.Count)
 	}
@@ -42,7 +42,7 @@ func (c *eventsCmd) Run(ctx context.Context, io streams) error {
 			return err
 		}
 		for _, body := range events {
-			out := io.printer()
+			out := std.printer()
 			if c.print(out, body) {
 				n++
 			}
@@ -56,7 +56,7 @@ func (c *eventsCmd) Run(ctx context.Context, io streams) error {
 		}
 		if !told {
 			told = true
-			c.sayWaiting(io, n)
+			c.sayWaiting(std, n)
 		}
 		if pause, err = log.wait(ctx, pause); err != nil {
 			return err
@@ -65,12 +65,12 @@ func (c *eventsCmd) Run(ctx context.Context, io streams) error {
 }
 
 // sayWaiting reports that n events were printed and that it waits for more.
-func (c *eventsCmd) sayWaiting(io streams, n int) {
+func (c *eventsCmd) sayWaiting(std streams, n int) {
 	what := "events"
 	if c.Count > 0 {
 		what = plural(c.Count-n, "event")
 	}
-	fmt.Fprintf(io.err, "unloop: %s in the last %s; waiting for %s, until Ctrl-C\n", plural(n, "event"), c.Since, what)
+	fmt.Fprintf(std.err, "unloop: %s in the last %s; waiting for %s, until Ctrl-C\n", plural(n, "event"), c.Since, what)
 }
 
 // print prints an event, unless the filters leave it out.
@@ -105,7 +105,7 @@ func printEvent(out *printer, e event.Event, now time.Time) {
 	}
 	line = terminal.Clean(line)
 	if width := out.screen.Width; width > 0 {
-		line = terminal.Shorten(line, max(width-len(head), 30))
+		line = terminal.Truncate(line, max(width-len(head), 30))
 	}
 	out.printf("%s%s\n", out.screen.Paint(style, head), line)
 }

@@ -41,24 +41,24 @@ const (
 )
 
 // Run runs the command behind a gateway and returns its exit code.
-func (c *execCmd) Run(ctx context.Context, io streams) error {
+func (c *execCmd) Run(ctx context.Context, std streams) error {
 	command := c.Command
 	if len(command) > 0 && command[0] == "--" {
 		command = command[1:]
 	}
 	if len(command) == 0 {
-		fmt.Fprintln(io.err, "unloop: name a command: unloop exec -- CMD ARG…")
+		fmt.Fprintln(std.err, "unloop: name a command: unloop exec -- CMD ARG…")
 		return exitCode(exitUsage)
 	}
 	path, err := exec.LookPath(command[0])
 	if err != nil {
-		fmt.Fprintln(io.err, "unloop:", err)
+		fmt.Fprintln(std.err, "unloop:", err)
 		if errors.Is(err, fs.ErrPermission) {
 			return exitCode(exitNotExecutable)
 		}
 		return exitCode(exitNotFound)
 	}
-	guard, err := c.guard(ctx, os.Environ(), io)
+	guard, err := c.guard(ctx, os.Environ(), std)
 	if err != nil {
 		return err
 	}
@@ -67,30 +67,29 @@ func (c *execCmd) Run(ctx context.Context, io streams) error {
 	}
 	// From here on signals go to the command, whose end is the end of all.
 	ctx = context.WithoutCancel(ctx)
-	defer guard.close(ctx, command, io)
+	defer guard.close(ctx, command, std)
 	args, environ := lead(command, environ(os.Environ(), guard.meter.URL()), guard.meter.URL())
-	return runCommand(ctx, path, args, environ, io)
+	return runCommand(ctx, path, args, environ, std)
 }
 
 // runCommand runs a command with the streams of this process, forwards signals to it,
 // and returns its exit code unless that is 0.
-func runCommand(ctx context.Context, path string, args, environ []string, io streams) error {
+func runCommand(ctx context.Context, path string, args, environ []string, std streams) error {
 	cmd := exec.CommandContext(ctx, path)
 	cmd.Args, cmd.Env = args, environ
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, io.out, io.err
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, std.out, std.err
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, passedOn...)
 	defer signal.Stop(signals)
 	if err := cmd.Start(); err != nil {
-		fmt.Fprintf(io.err, "unloop: run %s: %v\n", args[0], err)
+		fmt.Fprintf(std.err, "unloop: run %s: %v\n", args[0], err)
 		return exitCode(exitNotExecutable)
 	}
 	done := make(chan struct{})
 	defer close(done)
 	go passOn(signals, cmd.Process, done)
 	err := cmd.Wait()
-	var failed *exec.ExitError
-	if err != nil && !errors.As(err, &failed) {
+	if _, failed := errors.AsType[*exec.ExitError](err); err != nil && !failed {
 		return fmt.Errorf("run %s: %w", args[0], err)
 	}
 	if code := codeOf(cmd.ProcessState); code != 0 {

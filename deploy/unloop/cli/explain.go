@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -15,25 +14,30 @@ import (
 
 type policyExplainCmd struct {
 	client
+	formatted
 	File     string        `arg:"" name:"request.json" help:"Request with its headers, in the form of POST /unloop/v1/check; - reads standard input."`
 	Policies string        `type:"existingfile" placeholder:"FILE" help:"Use this bundle instead of the running system's."`
 	Timeout  time.Duration `default:"2s" help:"How long to wait for the detectors."`
 	Offline  bool          `help:"Do not ask a running system."`
-	JSON     bool          `name:"json" help:"Print JSON."`
 }
 
-// Run explains a request. Without a running system it explains by the bundle alone.
-func (c *policyExplainCmd) Run(ctx context.Context, io streams) error {
-	request, err := readInput(c.File)
+// Run explains a request, by the bundle alone if no system is running.
+func (c *policyExplainCmd) Run(ctx context.Context, std streams) error {
+	in, err := open(c.File)
 	if err != nil {
-		return err
+		return fmt.Errorf("read the request: %w", err)
+	}
+	defer func() { _ = in.Close() }() // it was only read
+	request, err := io.ReadAll(in)
+	if err != nil {
+		return fmt.Errorf("read the request: %w", err)
 	}
 	cfg := gateway.DefaultConfig()
 	cfg.Policies, cfg.CheckTimeout = c.Policies, c.Timeout
 	var js jetstream.JetStream
 	if !c.Offline {
 		if js, err = c.connect(ctx); err != nil {
-			fmt.Fprintln(io.err, "No system is running; counts and what is left are not known. ("+err.Error()+")")
+			fmt.Fprintln(std.err, "No system is running; counts and what is left are not known. ("+err.Error()+")")
 		} else {
 			defer js.Conn().Close()
 		}
@@ -49,26 +53,11 @@ func (c *policyExplainCmd) Run(ctx context.Context, io streams) error {
 	if js != nil && c.Policies == "" {
 		for _, g := range followFiles(ctx, js) {
 			if g.Bundle.Version != e.Bundle {
-				fmt.Fprintf(io.err, "unloop: this explains bundle %s, but %s uses bundle %s of its --policies file: give that file with --policies\n", e.Bundle, gatewayName(g), g.Bundle.Version)
+				fmt.Fprintf(std.err, "unloop: this explains bundle %s, but %s uses bundle %s of its --policies file: give that file with --policies\n", e.Bundle, gatewayName(g), g.Bundle.Version)
 			}
 		}
 	}
-	return formatted{c.JSON}.show(io, e, func(out *printer) { printExplanation(out, e) })
-}
-
-// readInput reads a file, or standard input for "-".
-func readInput(file string) ([]byte, error) {
-	var data []byte
-	var err error
-	if file == "-" {
-		data, err = io.ReadAll(os.Stdin)
-	} else {
-		data, err = os.ReadFile(file)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the request: %w", err)
-	}
-	return data, nil
+	return c.show(std, e, func(out *printer) { printExplanation(out, e) })
 }
 
 func printExplanation(out *printer, e *gateway.Explanation) {

@@ -63,19 +63,19 @@ type guard struct {
 }
 
 // guard finds a running gateway or starts one.
-func (c *execCmd) guard(ctx context.Context, environ []string, io streams) (*guard, error) {
+func (c *execCmd) guard(ctx context.Context, environ []string, std streams) (*guard, error) {
 	if c.Gateway != "" {
 		base := strings.TrimSuffix(strings.TrimRight(c.Gateway, "/"), "/v1")
 		if _, err := ping(ctx, base, ""); err != nil {
 			return nil, fmt.Errorf("use --gateway %s: %w", c.Gateway, err)
 		}
 		for name := range upstreamsOf(environ, base) {
-			fmt.Fprintf(io.err, "unloop: requests for %s go where the gateway at %s sends them, not where the environment says\n", name, base)
+			fmt.Fprintf(std.err, "unloop: requests for %s go where the gateway at %s sends them, not where the environment says\n", name, base)
 		}
 		return c.running(ctx, base), nil
 	}
 	running := ""
-	if !c.Fresh && isOurs(ctx, defaultGateway, io) {
+	if !c.Fresh && isOurs(ctx, defaultGateway, std) {
 		running = defaultGateway
 	}
 	upstreams := upstreamsOf(environ, running)
@@ -83,7 +83,7 @@ func (c *execCmd) guard(ctx context.Context, environ []string, io streams) (*gua
 		return c.running(ctx, running), nil
 	}
 	maps.Copy(upstreams, c.Upstream)
-	return c.own(ctx, upstreams, io)
+	return c.own(ctx, upstreams, std)
 }
 
 // running returns a gateway that others may use too.
@@ -94,7 +94,7 @@ func (c *execCmd) running(ctx context.Context, base string) *guard {
 }
 
 // own starts a gateway and the services behind it in this process.
-func (c *execCmd) own(ctx context.Context, upstreams map[string]string, io streams) (*guard, error) {
+func (c *execCmd) own(ctx context.Context, upstreams map[string]string, std streams) (*guard, error) {
 	dir, err := dataDir(cmp.Or(c.DataDir, natskit.InMemory))
 	if err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (c *execCmd) own(ctx context.Context, upstreams map[string]string, io strea
 	cfg.Embedded.DataDir = dir
 	cfg.Gateway.Upstream, cfg.Gateway.Policies = upstreams, c.Policies
 	cfg.Gateway.ShutdownGrace, cfg.Gateway.CheckTimeout, cfg.Gateway.Reject = ownGrace, c.CheckTimeout, c.Reject
-	log := service.Process{LogFormat: c.LogFormat, LogLevel: c.LogLevel}.Logger(io.err)
+	log := service.Process{LogFormat: c.LogFormat, LogLevel: c.LogLevel}.Logger(std.err)
 	cfg.Traces = tracing.FromEnv(ctx, "unloop", service.Version(), log)
 	s, err := system.New(cfg, log)
 	if err != nil {
@@ -202,14 +202,14 @@ func sameServer(a, b string) bool {
 
 // isOurs reports whether the gateway at base belongs to this user. Without proof, any
 // program that takes the port would get the agent's API key.
-func isOurs(ctx context.Context, base string, io streams) bool {
+func isOurs(ctx context.Context, base string, std streams) bool {
 	challenge := access.NewChallenge()
 	proof, err := ping(ctx, base, challenge)
 	if err != nil {
 		return false
 	}
 	if !access.Proves(proof, natskit.ProofKey(), challenge, strings.TrimPrefix(base, "http://")) {
-		fmt.Fprintf(io.err, "unloop: the program listening at %s cannot prove that it is your gateway; starting one for this command (or name it with --gateway %s)\n", base, base)
+		fmt.Fprintf(std.err, "unloop: the program listening at %s cannot prove that it is your gateway; starting one for this command (or name it with --gateway %s)\n", base, base)
 		return false
 	}
 	return true
@@ -232,9 +232,9 @@ func ping(ctx context.Context, base, challenge string) (proof string, err error)
 }
 
 // close reports what became of a command's requests and ends a gateway that exec started.
-func (g *guard) close(ctx context.Context, command []string, io streams) {
-	report(ctx, g, command, &printer{w: io.err})
+func (g *guard) close(ctx context.Context, command []string, std streams) {
+	report(ctx, g, command, &printer{w: std.err})
 	if err := errors.Join(g.meter.Close(), g.stop()); err != nil {
-		fmt.Fprintln(io.err, "unloop:", err)
+		fmt.Fprintln(std.err, "unloop:", err)
 	}
 }

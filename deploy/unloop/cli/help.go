@@ -32,12 +32,12 @@ func (c *helpCmd) Run(parsed *kong.Context) error {
 type versionCmd struct{ formatted }
 
 // Run prints what was built.
-func (c *versionCmd) Run(io streams) error {
+func (c *versionCmd) Run(std streams) error {
 	build := service.BuildInfo()
 	if c.JSON {
-		return io.json(build)
+		return std.json(build)
 	}
-	_, err := fmt.Fprintf(io.out, "unloop %s\n", build)
+	_, err := fmt.Fprintf(std.out, "unloop %s\n", build)
 	return err
 }
 

@@ -35,7 +35,7 @@ type storedRecord struct {
 
 // Run prints the records of a bucket and of its partitions, each as a line of JSON. Those that can't be read are
 // null, and the error names them.
-func (c *kvCmd) Run(ctx context.Context, io streams) error {
+func (c *kvCmd) Run(ctx context.Context, std streams) error {
 	trust, err := c.trust()
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func (c *kvCmd) Run(ctx context.Context, io streams) error {
 				faults = append(faults, fmt.Errorf("read record %s of %s: %w", r.Key, c.Bucket, err))
 			}
 		}
-		return errors.Join(append(faults, jsonLines(io, all))...)
+		return errors.Join(append(faults, jsonLines(std, all))...)
 	})
 }
 

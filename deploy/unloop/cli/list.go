@@ -17,32 +17,32 @@ type listing struct {
 	watched
 }
 
-// list says how things of one kind are listed.
+// list describes how to list records of one kind.
 type list[T any] struct {
 	read func(context.Context, jetstream.JetStream) ([]T, error)
-	// none is printed if there is nothing.
+	// none is printed if there are none.
 	none  string
 	table func([]T, time.Time) *terminal.Table
 }
 
-// run prints the list, and with --watch again whenever it changes.
-func (l list[T]) run(ctx context.Context, c *listing, io streams) error {
+// run prints the list, and again at each change with --watch.
+func (l list[T]) run(ctx context.Context, c *listing, std streams) error {
 	js, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer js.Conn().Close()
-	return c.draw(ctx, io, func(io streams) error {
+	return c.draw(ctx, std, func(std streams) error {
 		all, err := l.read(ctx, js)
 		switch {
 		case err != nil:
 			return explain(err)
 		case c.JSON:
-			return jsonLines(io, all)
+			return jsonLines(std, all)
 		case len(all) == 0:
-			_, err = fmt.Fprintln(io.out, l.none)
+			_, err = fmt.Fprintln(std.out, l.none)
 			return err
 		}
-		return io.print(l.table(all, time.Now()))
+		return l.table(all, time.Now()).Print(std.out, std.screen)
 	})
 }

@@ -58,12 +58,12 @@ type loopsListCmd struct {
 }
 
 // Run lists the open loops, the newest first.
-func (c *loopsListCmd) Run(ctx context.Context, io streams) error {
+func (c *loopsListCmd) Run(ctx context.Context, std streams) error {
 	none := "No loop is open."
 	if c.given() {
 		none = "No open loop matches."
 	}
-	return list[openloop.Record]{c.read, none, loopTable}.run(ctx, &c.listing, io)
+	return list[openloop.Record]{c.read, none, loopTable}.run(ctx, &c.listing, std)
 }
 
 // read returns the open loops that match the filter.
@@ -74,9 +74,9 @@ func (c *loopsListCmd) read(ctx context.Context, js jetstream.JetStream) ([]open
 
 func loopTable(loops []openloop.Record, now time.Time) *terminal.Table {
 	t := terminal.NewTable(terminal.Column{Name: "LOOP"}, terminal.Column{Name: "ACTION"}, terminal.Column{Name: "DETECTOR"},
-		terminal.Column{Name: "TOOL", Rank: 3, Least: 8}, terminal.Column{Name: "HITS", Rank: 1, Right: true}, terminal.Column{Name: "STOPPED", Rank: 2, Right: true},
-		terminal.Column{Name: "POLICY", Rank: 4, Least: 7}, terminal.Column{Name: "SESSION", Rank: 6, Least: 8}, terminal.Column{Name: "PROJECT", Rank: 5, Least: 8},
-		terminal.Column{Name: "TENANT", Rank: 7, Least: 8}, terminal.Column{Name: "MODEL", Rank: 9, Least: 8},
+		terminal.Column{Name: "TOOL", Rank: 3, MinWidth: 8}, terminal.Column{Name: "HITS", Rank: 1, Right: true}, terminal.Column{Name: "STOPPED", Rank: 2, Right: true},
+		terminal.Column{Name: "POLICY", Rank: 4, MinWidth: 7}, terminal.Column{Name: "SESSION", Rank: 6, MinWidth: 8}, terminal.Column{Name: "PROJECT", Rank: 5, MinWidth: 8},
+		terminal.Column{Name: "TENANT", Rank: 7, MinWidth: 8}, terminal.Column{Name: "MODEL", Rank: 9, MinWidth: 8},
 		terminal.Column{Name: "SINCE", Rank: 8}, terminal.Column{Name: "LAST SEEN"})
 	for i := range loops {
 		l := &loops[i]
@@ -114,7 +114,7 @@ type released struct {
 }
 
 // Run releases loops.
-func (c *loopsReleaseCmd) Run(ctx context.Context, io streams) error {
+func (c *loopsReleaseCmd) Run(ctx context.Context, std streams) error {
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -124,28 +124,28 @@ func (c *loopsReleaseCmd) Run(ctx context.Context, io streams) error {
 			return err
 		}
 		if len(loops) == 0 && !c.JSON {
-			fmt.Fprintln(io.out, "No open loop matches: nothing to release.")
+			fmt.Fprintln(std.out, "No open loop matches: nothing to release.")
 		}
 		var faults error
 		for _, l := range loops {
-			faults = errors.Join(faults, c.release(ctx, js, io, &l))
+			faults = errors.Join(faults, c.release(ctx, js, std, &l))
 		}
 		return faults
 	})
 }
 
 // release releases one loop and says so.
-func (c *loopsReleaseCmd) release(ctx context.Context, js jetstream.JetStream, io streams, l *openloop.Record) error {
+func (c *loopsReleaseCmd) release(ctx context.Context, js jetstream.JetStream, std streams, l *openloop.Record) error {
 	counters, err := operator.Release(ctx, js.Conn(), l.LoopID)
 	if err != nil {
 		return err
 	}
-	c.record(ctx, js, io, schemas.AuditRelease, l.LoopID, "policy "+l.Policy)
+	c.record(ctx, js, std, schemas.AuditRelease, l.LoopID, "policy "+l.Policy)
 	anew := fmt.Sprintf("%d counters restart", counters)
 	if counters == 1 {
 		anew = "its counter restarts"
 	}
-	return c.done(io, released{l.LoopID, counters}, "Released %s: %s.\n", l.LoopID, anew)
+	return c.done(std, released{l.LoopID, counters}, "Released %s: %s.\n", l.LoopID, anew)
 }
 
 func (c *loopsReleaseCmd) check() error {

@@ -40,7 +40,7 @@ type shownLoop struct {
 }
 
 // Run shows one loop.
-func (c *loopsShowCmd) Run(ctx context.Context, to streams) error {
+func (c *loopsShowCmd) Run(ctx context.Context, std streams) error {
 	var l shownLoop
 	err := c.with(ctx, func(js jetstream.JetStream) error {
 		loops, err := storedLoops(ctx, js)
@@ -57,7 +57,7 @@ func (c *loopsShowCmd) Run(ctx context.Context, to streams) error {
 		return err
 	}
 	l.Rounds = c.rounds(ctx, l.LoopID)
-	return c.show(to, l, func(out *printer) {
+	return c.show(std, l, func(out *printer) {
 		showLoop(out, &l.Record, time.Now())
 		showRounds(out, l.Rounds)
 	})
@@ -111,7 +111,7 @@ func showRounds(out *printer, l *excerpts.Loop) {
 	if l.Prompt != "" {
 		out.printf("prompt     %s\n", terminal.Clean(l.Prompt))
 	}
-	t := terminal.NewTable(terminal.Column{Name: "CALL", Least: 6}, terminal.Column{Name: "ARGUMENTS", Rank: 1, Least: 16}, terminal.Column{Name: "RESULT", Rank: 1, Least: 16})
+	t := terminal.NewTable(terminal.Column{Name: "CALL", MinWidth: 6}, terminal.Column{Name: "ARGUMENTS", Rank: 1, MinWidth: 16}, terminal.Column{Name: "RESULT", Rank: 1, MinWidth: 16})
 	for _, r := range l.Rounds {
 		t.Row(cmp.Or(r.Tool, "says"), cmp.Or(r.Arguments, r.Said), r.Result)
 	}
@@ -154,8 +154,8 @@ func showLoop(out *printer, l *openloop.Record, now time.Time) {
 
 func findingTable(findings []event.Finding) *terminal.Table {
 	t := terminal.NewTable(terminal.Column{Name: "DETECTOR"}, terminal.Column{Name: "ACTION"}, terminal.Column{Name: "COUNT", Right: true},
-		terminal.Column{Name: "TOOL", Rank: 2, Least: 8}, terminal.Column{Name: "RULE", Rank: 3, Least: 8}, terminal.Column{Name: "FINGERPRINT", Rank: 1, Least: 12},
-		terminal.Column{Name: "EXCERPT", Rank: 4, Least: 12})
+		terminal.Column{Name: "TOOL", Rank: 2, MinWidth: 8}, terminal.Column{Name: "RULE", Rank: 3, MinWidth: 8}, terminal.Column{Name: "FINGERPRINT", Rank: 1, MinWidth: 12},
+		terminal.Column{Name: "EXCERPT", Rank: 4, MinWidth: 12})
 	for _, f := range findings {
 		t.Row(f.Detector, f.Action, strconv.Itoa(f.HitCount), f.Tool, f.Rule, f.Fingerprint, f.Excerpt)
 	}
@@ -185,7 +185,7 @@ func savedWords(s *event.Saved) string {
 	if s.Requests == 0 {
 		return "no request"
 	}
-	words := plural(s.Requests, "request") + ", about " + many(s.InputTokens, "input token")
+	words := plural(s.Requests, "request") + ", about " + plural(s.InputTokens, "input token")
 	if s.USD != nil {
 		words += dollars(*s.USD)
 	}

@@ -58,7 +58,7 @@ func (c *natsConfigCmd) Help() string {
 }
 
 // Run writes the files.
-func (c *natsConfigCmd) Run(io streams) error {
+func (c *natsConfigCmd) Run(std streams) error {
 	cfg, err := c.config()
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (c *natsConfigCmd) Run(io streams) error {
 	if err != nil {
 		return err
 	}
-	out := io.printer()
+	out := std.printer()
 	out.printf("Wrote %d files to %s.\n\n", len(names), c.Out)
 	for _, n := range cfg.Nodes {
 		out.printf("  %-26s  nats-server -c %s\n", "start the server "+n.Name, filepath.Join(c.Out, natsconfig.ServerFile(n)))
@@ -192,7 +192,7 @@ func (c *natsInitCmd) Help() string {
 }
 
 // Run creates the streams and prints what it did.
-func (c *natsInitCmd) Run(ctx context.Context, io streams) error {
+func (c *natsInitCmd) Run(ctx context.Context, std streams) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	if c.Replicas < 1 || c.Replicas > 5 {
@@ -216,7 +216,7 @@ func (c *natsInitCmd) Run(ctx context.Context, io streams) error {
 			}
 		}
 		layout := natskit.Layout{Replicas: c.Replicas, Partitions: c.Partitions, Region: natskit.Region{Name: c.Domain, Origin: c.Region.Origin, Others: c.Region.Regions}}
-		growth := natskit.Growth{JS: js, Layout: layout.Everything(), Note: func(text string) { fmt.Fprintln(io.err, text) }}
+		growth := natskit.Growth{JS: js, Layout: layout.Everything(), Note: func(text string) { fmt.Fprintln(std.err, text) }}
 		growth.Allowed = func(ctx context.Context) error { return operator.KnowPartitions(ctx, js.Conn()) }
 		if done, err = growth.Run(ctx); err != nil {
 			return err
@@ -241,5 +241,5 @@ func (c *natsInitCmd) Run(ctx context.Context, io streams) error {
 		}
 		t.Row(p.Stream, strconv.Itoa(p.Replicas), what)
 	}
-	return c.show(io, done, func(out *printer) { out.table(t) })
+	return c.show(std, done, func(out *printer) { out.table(t) })
 }

@@ -43,7 +43,7 @@ type natsContext struct {
 
 // Run writes the context into the folder of the nats CLI, readable by the user alone.
 // It does not print the token.
-func (c *natsContextCmd) Run(io streams) error {
+func (c *natsContextCmd) Run(std streams) error {
 	if filepath.Base(c.Name) != c.Name || c.Name == "." {
 		return fmt.Errorf("--name %s must be a plain name", c.Name)
 	}
@@ -58,9 +58,9 @@ func (c *natsContextCmd) Run(io streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(io.out, "Wrote %s. Try: nats --context %s sub 'loop.detected.>'\n", file, c.Name)
+	fmt.Fprintf(std.out, "Wrote %s. Try: nats --context %s sub 'loop.detected.>'\n", file, c.Name)
 	if made.Token == "" && made.User == "" && c.IsZero() {
-		fmt.Fprintf(io.err, "unloop: no embedded server of yours runs at %s, so the context has no token\n", made.URL)
+		fmt.Fprintf(std.err, "unloop: no embedded server of yours runs at %s, so the context has no token\n", made.URL)
 	}
 	return nil
 }

@@ -20,8 +20,8 @@ type notifyCheckCmd struct {
 }
 
 // Run checks files and prints every fault.
-func (c *notifyCheckCmd) Run(io streams) error {
-	out := io.printer()
+func (c *notifyCheckCmd) Run(std streams) error {
+	out := std.printer()
 	faulty := 0
 	for _, file := range c.Files {
 		data, err := os.ReadFile(file)
@@ -48,7 +48,7 @@ func (c *notifyCheckCmd) Run(io streams) error {
 type notifySchemaCmd struct{}
 
 // Run prints the schema.
-func (*notifySchemaCmd) Run(io streams) error {
-	_, err := io.out.Write(notifier.Schema)
+func (*notifySchemaCmd) Run(std streams) error {
+	_, err := std.out.Write(notifier.Schema)
 	return err
 }

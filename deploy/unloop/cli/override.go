@@ -66,7 +66,7 @@ type beginCmd struct {
 }
 
 // Run stores overrides, which apply at every gateway from now on.
-func (c *beginCmd) Run(ctx context.Context, io streams) error {
+func (c *beginCmd) Run(ctx context.Context, std streams) error {
 	lasts := time.Duration(c.For)
 	if lasts < time.Second {
 		return fmt.Errorf("--for is %s, must be at least 1s, as in --for 1h", lasts)
@@ -78,8 +78,8 @@ func (c *beginCmd) Run(ctx context.Context, io streams) error {
 		if err := operator.PutOverride(ctx, s.js, s.by, o); err != nil {
 			return err
 		}
-		c.record(ctx, s.js, io, operator.AuditOf(c.action, true), string(o.Scope)+" "+o.Value, operator.OverrideDetail(o))
-		return c.done(io, o, "%s %s %s until %s.\n", done, o.Scope, o.Value, terminal.Moment(o.ExpiresAt, now))
+		c.record(ctx, s.js, std, operator.AuditOf(c.action, true), string(o.Scope)+" "+o.Value, operator.OverrideDetail(o))
+		return c.done(std, o, "%s %s %s until %s.\n", done, o.Scope, o.Value, terminal.Moment(o.ExpiresAt, now))
 	})
 }
 
@@ -92,7 +92,7 @@ type endCmd struct {
 }
 
 // Run replaces overrides by records of their end, which stay as long as the overrides would.
-func (c *endCmd) Run(ctx context.Context, io streams) error {
+func (c *endCmd) Run(ctx context.Context, std streams) error {
 	ended := map[schemas.OverrideAction]string{schemas.OverrideBlock: "blocked", schemas.OverrideExempt: "exempt"}[c.action]
 	return c.change(ctx, c.scopes, c.action, func(s overrideStore, o schemas.Override) error {
 		i := slices.IndexFunc(s.standing, func(set schemas.Override) bool { return set.Key() == o.Key() })
@@ -104,8 +104,8 @@ func (c *endCmd) Run(ctx context.Context, io streams) error {
 		if err := operator.PutOverride(ctx, s.js, s.by, set); err != nil {
 			return err
 		}
-		c.record(ctx, s.js, io, operator.AuditOf(c.action, false), string(o.Scope)+" "+o.Value, "")
-		return c.done(io, set, "No longer %s: %s %s.\n", ended, o.Scope, o.Value)
+		c.record(ctx, s.js, std, operator.AuditOf(c.action, false), string(o.Scope)+" "+o.Value, "")
+		return c.done(std, set, "No longer %s: %s %s.\n", ended, o.Scope, o.Value)
 	})
 }
 
@@ -143,11 +143,11 @@ func (c client) change(ctx context.Context, s scopes, action schemas.OverrideAct
 type overridesCmd struct{ listing }
 
 // Run lists the blocks and exemptions that have not ended.
-func (c *overridesCmd) Run(ctx context.Context, io streams) error {
+func (c *overridesCmd) Run(ctx context.Context, std streams) error {
 	read := func(ctx context.Context, js jetstream.JetStream) ([]schemas.Override, error) {
 		return c.standing(ctx, js, time.Now())
 	}
-	return list[schemas.Override]{read, "Nothing is blocked or exempted.", overrideTable}.run(ctx, &c.listing, io)
+	return list[schemas.Override]{read, "Nothing is blocked or exempted.", overrideTable}.run(ctx, &c.listing, std)
 }
 
 // standing returns the overrides that have not ended.
@@ -161,8 +161,8 @@ func (c client) standing(ctx context.Context, js jetstream.JetStream, now time.T
 }
 
 func overrideTable(all []schemas.Override, now time.Time) *terminal.Table {
-	t := terminal.NewTable(terminal.Column{Name: "ACTION"}, terminal.Column{Name: "SCOPE"}, terminal.Column{Name: "VALUE", Least: 10},
-		terminal.Column{Name: "UNTIL", Rank: 2}, terminal.Column{Name: "LEFT"}, terminal.Column{Name: "SINCE", Rank: 3}, terminal.Column{Name: "REASON", Rank: 1, Least: 8})
+	t := terminal.NewTable(terminal.Column{Name: "ACTION"}, terminal.Column{Name: "SCOPE"}, terminal.Column{Name: "VALUE", MinWidth: 10},
+		terminal.Column{Name: "UNTIL", Rank: 2}, terminal.Column{Name: "LEFT"}, terminal.Column{Name: "SINCE", Rank: 3}, terminal.Column{Name: "REASON", Rank: 1, MinWidth: 8})
 	for _, o := range all {
 		style := terminal.Yellow
 		if o.Action == schemas.OverrideBlock {

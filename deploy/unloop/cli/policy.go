@@ -51,12 +51,7 @@ type revision struct {
 	fault error
 }
 
-// withdrawn reports whether the revision removes the bundle.
-func (r revision) withdrawn() bool {
-	return r.fault == nil && len(r.Content) == 0
-}
-
-// holds reports whether the revision has a bundle that is good.
+// holds reports whether the revision has a valid bundle; one that withdraws the bundle has none.
 func (r revision) holds() bool { return r.fault == nil && len(r.Content) > 0 }
 
 // withPolicies connects and calls use with the bucket of policies.
@@ -79,7 +74,7 @@ type pusher struct {
 }
 
 // push stores a bundle, prints its version and records who pushed it.
-func (c pusher) push(ctx context.Context, io streams, s policyStore, data []byte, version string) error {
+func (c pusher) push(ctx context.Context, std streams, s policyStore, data []byte, version string) error {
 	if most := s.js.Conn().MaxPayload(); int64(len(data)) > most {
 		return fmt.Errorf("push %s: the bundle has %d bytes, and the NATS server takes messages of %d (max_payload)", version, len(data), most)
 	}
@@ -87,11 +82,11 @@ func (c pusher) push(ctx context.Context, io streams, s policyStore, data []byte
 	if err != nil {
 		return fmt.Errorf("push %s: %w", version, err)
 	}
-	c.record(ctx, s.js, io, schemas.AuditPolicy, version, fmt.Sprintf("pushed as revision %d", revision))
+	c.record(ctx, s.js, std, schemas.AuditPolicy, version, fmt.Sprintf("pushed as revision %d", revision))
 	for _, g := range followFiles(ctx, s.js) {
-		fmt.Fprintf(io.err, "unloop: %s follows its --policies file and does not use pushed bundles: change the file, or start it without --policies\n", gatewayName(g))
+		fmt.Fprintf(std.err, "unloop: %s follows its --policies file and does not use pushed bundles: change the file, or start it without --policies\n", gatewayName(g))
 	}
-	return c.show(io, pushedBundle{Revision: revision, Version: version, Pushed: time.Now(), Bytes: len(data)}, func(out *printer) {
+	return c.show(std, pushedBundle{Revision: revision, Version: version, Pushed: time.Now(), Bytes: len(data)}, func(out *printer) {
 		out.printf("Pushed version %s as revision %d.\n", version, revision)
 	})
 }
@@ -144,13 +139,13 @@ type policyPushCmd struct {
 }
 
 // Run checks a bundle and stores it.
-func (c *policyPushCmd) Run(ctx context.Context, io streams) error {
+func (c *policyPushCmd) Run(ctx context.Context, std streams) error {
 	bundle, data, complaints, err := readBundle(c.File)
-	printComplaints(&printer{w: io.err}, complaints)
+	printComplaints(&printer{w: std.err}, complaints)
 	if err != nil {
 		return err
 	}
-	return c.withPolicies(ctx, func(store policyStore) error { return c.push(ctx, io, store, data, bundle.version) })
+	return c.withPolicies(ctx, func(store policyStore) error { return c.push(ctx, std, store, data, bundle.version) })
 }
 
 type policyShowCmd struct {
@@ -163,7 +158,7 @@ type policyShowCmd struct {
 var errNotPushed = errors.New("no bundle is pushed: gateways use their --policies file or the default policy")
 
 // Run prints a bundle as it was pushed, and its version on the error stream.
-func (c *policyShowCmd) Run(ctx context.Context, io streams) error {
+func (c *policyShowCmd) Run(ctx context.Context, std streams) error {
 	var entry revision
 	err := c.withPolicies(ctx, func(store policyStore) (err error) {
 		entry, err = store.choose(ctx, c.Revision, newest)
@@ -173,13 +168,13 @@ func (c *policyShowCmd) Run(ctx context.Context, io streams) error {
 		return err
 	}
 	if c.JSON {
-		return io.json(struct {
+		return std.json(struct {
 			pushedBundle
 			Bundle string `json:"bundle"`
 		}{entry.describe(), string(entry.Content)})
 	}
-	fmt.Fprintf(io.err, "# version %s, revision %d, pushed %s\n", versionOf(entry.Content), entry.Revision(), entry.Created().Local().Format(time.DateTime))
-	_, err = io.out.Write(entry.Content)
+	fmt.Fprintf(std.err, "# version %s, revision %d, pushed %s\n", versionOf(entry.Content), entry.Revision(), entry.Created().Local().Format(time.DateTime))
+	_, err = std.out.Write(entry.Content)
 	return err
 }
 
@@ -242,7 +237,7 @@ type pushedBundle struct {
 }
 
 // Run lists the pushed bundles, the newest first.
-func (c *policyHistoryCmd) Run(ctx context.Context, io streams) error {
+func (c *policyHistoryCmd) Run(ctx context.Context, std streams) error {
 	trust, err := c.trust()
 	if err != nil {
 		return err
@@ -254,7 +249,7 @@ func (c *policyHistoryCmd) Run(ctx context.Context, io streams) error {
 		}
 		return all, err
 	}
-	return list[pushedBundle]{read, "No bundle was pushed.", historyTable}.run(ctx, &c.listing, io)
+	return list[pushedBundle]{read, "No bundle was pushed.", historyTable}.run(ctx, &c.listing, std)
 }
 
 // describe returns the revision as JSON has it.
@@ -263,14 +258,14 @@ func (r revision) describe() pushedBundle {
 	switch {
 	case r.fault != nil:
 		b.Refused = r.fault.Error()
-	case !r.withdrawn():
+	case r.holds():
 		b.Version = versionOf(r.Content)
 	}
 	return b
 }
 
 func historyTable(all []pushedBundle, now time.Time) *terminal.Table {
-	t := terminal.NewTable(terminal.Column{Name: "REVISION", Right: true}, terminal.Column{Name: "VERSION", Least: 10}, terminal.Column{Name: "PUSHED"},
+	t := terminal.NewTable(terminal.Column{Name: "REVISION", Right: true}, terminal.Column{Name: "VERSION", MinWidth: 10}, terminal.Column{Name: "PUSHED"},
 		terminal.Column{Name: "AGE", Rank: 1}, terminal.Column{Name: "BYTES", Rank: 2, Right: true})
 	for _, b := range all {
 		version := cmp.Or(b.Version, "withdrawn")
@@ -288,7 +283,7 @@ type policyRollbackCmd struct {
 }
 
 // Run pushes an earlier bundle again, as a new revision.
-func (c *policyRollbackCmd) Run(ctx context.Context, io streams) error {
+func (c *policyRollbackCmd) Run(ctx context.Context, std streams) error {
 	return c.withPolicies(ctx, func(store policyStore) error {
 		entry, err := store.choose(ctx, c.Revision, before)
 		if err != nil {
@@ -297,20 +292,20 @@ func (c *policyRollbackCmd) Run(ctx context.Context, io streams) error {
 		if bundle, err := policy.ParseTolerant(entry.Content); err != nil || bundle.ExpiredAt(time.Now()) {
 			return fmt.Errorf("revision %d can't be used any more: no gateway would load it", entry.Revision())
 		}
-		return c.push(ctx, io, store, entry.Content, versionOf(entry.Content))
+		return c.push(ctx, std, store, entry.Content, versionOf(entry.Content))
 	})
 }
 
 type policyWithdrawCmd struct{ pusher }
 
 // Run removes the pushed bundle. Its history stays.
-func (c *policyWithdrawCmd) Run(ctx context.Context, io streams) error {
+func (c *policyWithdrawCmd) Run(ctx context.Context, std streams) error {
 	return c.withPolicies(ctx, func(store policyStore) error {
 		if _, err := operator.Store(ctx, store.js, store.by, schemas.BucketPolicies, schemas.KeyBundle, nil, 0); err != nil {
 			return fmt.Errorf("withdraw the bundle: %w", err)
 		}
-		c.record(ctx, store.js, io, schemas.AuditPolicy, schemas.KeyBundle, "withdrawn")
-		return c.show(io, map[string]bool{"withdrawn": true}, func(out *printer) {
+		c.record(ctx, store.js, std, schemas.AuditPolicy, schemas.KeyBundle, "withdrawn")
+		return c.show(std, map[string]bool{"withdrawn": true}, func(out *printer) {
 			out.printf("Withdrawn. Gateways without a --policies file use the default policy.\n")
 		})
 	})

@@ -40,8 +40,8 @@ type bundleCheck struct {
 }
 
 // Run checks bundles and prints every fault.
-func (c *policyCheckCmd) Run(io streams) error {
-	out := io.printer()
+func (c *policyCheckCmd) Run(std streams) error {
+	out := std.printer()
 	faulty := 0
 	results := []bundleCheck{}
 	for _, file := range c.Files {
@@ -64,7 +64,7 @@ func (c *policyCheckCmd) Run(io streams) error {
 		results = append(results, r)
 	}
 	if c.JSON {
-		out.err = io.json(results)
+		out.err = std.json(results)
 	}
 	if faulty > 0 {
 		return errors.Join(out.err, fmt.Errorf("%d of %d bundles are %w", faulty, len(c.Files), errFaulty))

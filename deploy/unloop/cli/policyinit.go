@@ -13,19 +13,19 @@ type policyInitCmd struct {
 }
 
 // Run prints a bundle to begin with.
-func (c *policyInitCmd) Run(io streams) error {
+func (c *policyInitCmd) Run(std streams) error {
 	text, known := policy.Example(c.Name)
 	if !known {
 		return fmt.Errorf("no bundle to begin with is named %q; there are %s", c.Name, strings.Join(policy.Examples, ", "))
 	}
-	_, err := io.out.Write(text)
+	_, err := std.out.Write(text)
 	return err
 }
 
 type policyDefaultCmd struct{}
 
 // Run prints the default policy, as the variables of other loop guards change it.
-func (*policyDefaultCmd) Run(io streams) error {
+func (*policyDefaultCmd) Run(std streams) error {
 	bundle, err := policy.Default(os.Getenv)
 	if err != nil {
 		return err
@@ -34,14 +34,14 @@ func (*policyDefaultCmd) Run(io streams) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.out.Write(text)
+	_, err = std.out.Write(text)
 	return err
 }
 
 type policySchemaCmd struct{}
 
 // Run prints the JSON Schema of bundles.
-func (*policySchemaCmd) Run(io streams) error {
-	_, err := io.out.Write(policy.Schema)
+func (*policySchemaCmd) Run(std streams) error {
+	_, err := std.out.Write(policy.Schema)
 	return err
 }

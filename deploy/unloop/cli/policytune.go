@@ -20,7 +20,7 @@ type policyTuneCmd struct {
 }
 
 // Run searches thresholds on one half of labelled sessions, and reports on the other.
-func (c *policyTuneCmd) Run(ctx context.Context, io streams) error {
+func (c *policyTuneCmd) Run(ctx context.Context, std streams) error {
 	labels, err := scan.LabelsIn(c.Sets)
 	if err != nil {
 		return err
@@ -33,7 +33,7 @@ func (c *policyTuneCmd) Run(ctx context.Context, io streams) error {
 		var read checked
 		var complaints []complaint
 		if read, _, complaints, err = readBundle(c.Policies); err != nil {
-			printComplaints(io.printer(), complaints)
+			printComplaints(std.printer(), complaints)
 		}
 		bundle = read.Bundle
 	}
@@ -53,7 +53,7 @@ func (c *policyTuneCmd) Run(ctx context.Context, io streams) error {
 			return fmt.Errorf("--out: %w", err)
 		}
 	}
-	return c.show(io, tuned, func(out *printer) { printTuned(out, tuned, c.Out) })
+	return c.show(std, tuned, func(out *printer) { printTuned(out, tuned, c.Out) })
 }
 
 func printTuned(out *printer, t *scan.Tuned, file string) {

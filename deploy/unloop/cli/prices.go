@@ -12,7 +12,7 @@ import (
 type policyPricesCmd struct{ formatted }
 
 // Run prints the prices of models for which a bundle has none.
-func (c *policyPricesCmd) Run(io streams) error {
+func (c *policyPricesCmd) Run(std streams) error {
 	table := gateway.BuiltinPrices()
 	t := terminal.NewTable(terminal.Column{Name: "INPUT", Right: true}, terminal.Column{Name: "CACHED", Right: true}, terminal.Column{Name: "OUTPUT", Right: true}, terminal.Column{Name: "MODEL"})
 	for _, name := range slices.Sorted(maps.Keys(table.Models)) {
@@ -22,7 +22,7 @@ func (c *policyPricesCmd) Run(io streams) error {
 		}
 		t.Row(perMillion(p.Input), cached, perMillion(p.Output), name)
 	}
-	return c.show(io, table, func(out *printer) {
+	return c.show(std, table, func(out *printer) {
 		out.printf("US dollars for a million tokens on %s; a bundle's prices come first.\n", table.Date)
 		out.table(t)
 	})

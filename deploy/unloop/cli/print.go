@@ -16,7 +16,7 @@ import (
 	"github.com/unloop/unloop/deploy/unloop/terminal"
 )
 
-// streams are where a command writes, and the screen behind out.
+// streams are a command's standard output and error, with the screen behind out.
 type streams struct {
 	out, err io.Writer
 	screen   terminal.Screen
@@ -29,7 +29,7 @@ func (s streams) json(v any) error {
 	return enc.Encode(v)
 }
 
-// jsonLines prints values as JSON, one a line.
+// jsonLines prints each value as a line of JSON.
 func jsonLines[T any](s streams, all []T) error {
 	enc := json.NewEncoder(s.out)
 	for _, v := range all {
@@ -40,17 +40,14 @@ func jsonLines[T any](s streams, all []T) error {
 	return nil
 }
 
-// print prints a table.
-func (s streams) print(t *terminal.Table) error { return t.Print(s.out, s.screen) }
-
-// printer returns a printer to out.
+// printer returns a printer that writes to out.
 func (s streams) printer() *printer { return &printer{w: s.out, screen: s.screen} }
 
-// watchEvery is the time between two drawings of --watch.
+// watchEvery is the interval of --watch.
 const watchEvery = time.Second
 
-// watch draws until the context ends: on a live screen over what was drawn before, and
-// elsewhere only what differs from that.
+// watch draws until the context ends. It redraws a live screen; elsewhere it prints only
+// what has changed.
 func (s streams) watch(ctx context.Context, draw func(streams) error) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -74,44 +71,44 @@ func (s streams) watch(ctx context.Context, draw func(streams) error) error {
 	}
 }
 
-// formatted is the flag of commands whose output programs may read.
+// formatted has the flag --json.
 type formatted struct {
 	JSON bool `name:"json" short:"j" help:"Print JSON."`
 }
 
-// show prints a value as JSON, or what print prints of it.
-func (f formatted) show(io streams, v any, print func(*printer)) error {
+// show prints a value as JSON, or calls print to print it for people.
+func (f formatted) show(std streams, v any, print func(*printer)) error {
 	if f.JSON {
-		return io.json(v)
+		return std.json(v)
 	}
-	out := io.printer()
+	out := std.printer()
 	print(out)
 	return out.err
 }
 
-// done prints a value as JSON on one line, or a sentence that says what was done.
-func (f formatted) done(io streams, v any, sentence string, args ...any) error {
+// done reports an action: as a line of JSON, or as a sentence.
+func (f formatted) done(std streams, v any, sentence string, args ...any) error {
 	if f.JSON {
-		return jsonLines(io, []any{v})
+		return jsonLines(std, []any{v})
 	}
-	_, err := fmt.Fprintf(io.out, sentence, args...)
+	_, err := fmt.Fprintf(std.out, sentence, args...)
 	return err
 }
 
-// watched is the flag of commands that can print again and again.
+// watched has the flag --watch.
 type watched struct {
 	Watch bool `short:"w" env:"-" help:"Print again whenever something changes, until Ctrl-C."`
 }
 
-// draw runs draw once, or again and again with --watch.
-func (w watched) draw(ctx context.Context, io streams, draw func(streams) error) error {
+// draw calls draw once, or repeatedly with --watch.
+func (w watched) draw(ctx context.Context, std streams, draw func(streams) error) error {
 	if w.Watch {
-		return io.watch(ctx, draw)
+		return std.watch(ctx, draw)
 	}
-	return draw(io)
+	return draw(std)
 }
 
-// printer keeps the first error of a series of prints.
+// printer prints until the first error, which it keeps.
 type printer struct {
 	w      io.Writer
 	screen terminal.Screen
@@ -131,24 +128,29 @@ func (p *printer) table(t *terminal.Table) {
 	}
 }
 
-// plural returns a number with its noun.
-func plural(n int, noun string) string { return counted(n, strconv.Itoa(n), noun) }
-
-// counted returns a formatted number with its noun in the right form.
-func counted(n int, formatted, noun string) string {
+// plural returns a number with its noun, such as "1 policy" or "12 345 requests".
+func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
 	if stem, ok := strings.CutSuffix(noun, "y"); ok {
 		noun = stem + "ie"
 	}
-	return formatted + " " + noun + "s"
+	return thousands(n) + " " + noun + "s"
 }
 
-// span is a flag's duration, in days and weeks too.
+// thousands formats a number with a space between groups of three digits.
+func thousands(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + " " + s[i:]
+	}
+	return s
+}
+
+// span is the duration of a flag, which may be in days and weeks.
 type span time.Duration
 
-// errSpan says how a duration is written.
 var errSpan = errors.New("must be a duration such as 90s, 10m, 1h30m, 1d or 2w")
 
 // UnmarshalText reads a duration.
@@ -165,5 +167,5 @@ func (s *span) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String writes the duration as it is read.
+// String formats the duration as UnmarshalText reads it.
 func (s span) String() string { return model.Duration(s).String() }

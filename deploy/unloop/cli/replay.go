@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -27,22 +28,22 @@ type replayCmd struct {
 	Pace      time.Duration `default:"1s" help:"Assumed time between two requests of a session that has no recorded times."`
 	All       bool          `help:"List every loop and session."`
 	Labels    string        `type:"existingfile" placeholder:"FILE" help:"Labels of the sessions, as unloop scan label writes them: print how each detector does, instead of the report."`
-	JSON      bool          `name:"json" help:"Print the report as JSON."`
+	formatted
 	embedworker.Embedding
 
-	requests int // that the progress bar shows
+	requests int // shown by the progress bar
 }
 
-// listed is the number of loops and sessions that are listed without --all.
+// listed is the length of lists without --all.
 const listed = 20
 
 // Run evaluates recorded requests and reports what would have been stopped.
-func (c *replayCmd) Run(ctx context.Context, io streams) (err error) {
+func (c *replayCmd) Run(ctx context.Context, std streams) (err error) {
 	if c.Pace < 0 {
 		return fmt.Errorf("--pace is %s, must not be negative", c.Pace)
 	}
 	if c.Labels != "" {
-		return c.measure(ctx, io)
+		return c.measure(ctx, std)
 	}
 	overrides, err := readOverrides(c.Overrides)
 	if err != nil {
@@ -55,9 +56,9 @@ func (c *replayCmd) Run(ctx context.Context, io streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
-	bar := newBar(io.err, sizeOf(c.Files), isTerminal(io.err))
+	bar := newBar(std.err, sizeOf(c.Files), isTerminal(std.err))
 	for _, name := range c.Files {
-		if err = c.replay(ctx, run, name, bar, io.err); err != nil {
+		if err = c.replay(ctx, run, name, bar, std.err); err != nil {
 			break
 		}
 	}
@@ -70,15 +71,15 @@ func (c *replayCmd) Run(ctx context.Context, io streams) (err error) {
 	if report.Requests == 0 {
 		return errors.New("the input contains no request; `unloop replay --help` lists what can be read")
 	}
-	most := listed
+	limit := listed
 	if c.All {
-		most = 0
+		limit = math.MaxInt
 	}
-	return formatted{c.JSON}.show(io, report, func(out *printer) { printReport(out, report, most) })
+	return c.show(std, report, func(out *printer) { printReport(out, report, limit) })
 }
 
-// measure compares what is found in files with labels.
-func (c *replayCmd) measure(ctx context.Context, io streams) error {
+// measure compares the findings with labels.
+func (c *replayCmd) measure(ctx context.Context, std streams) error {
 	labels, err := scan.ReadLabels(c.Labels)
 	if err != nil {
 		return fmt.Errorf("--labels %s: %w", c.Labels, err)
@@ -88,7 +89,7 @@ func (c *replayCmd) measure(ctx context.Context, io streams) error {
 	if err != nil {
 		return err
 	}
-	report, err := s.run(ctx, io, files, c.Policies)
+	report, err := s.run(ctx, std, files, c.Policies)
 	if err != nil {
 		return err
 	}
@@ -97,12 +98,12 @@ func (c *replayCmd) measure(ctx context.Context, io streams) error {
 		return fmt.Errorf("--labels %s: none is about a session in %s; labels name files by their path from the folder of the labels", c.Labels, strings.Join(c.Files, ", "))
 	}
 	if unread > 0 {
-		fmt.Fprintf(io.err, "%d of %d labels are about sessions that were not read.\n", unread, len(labels))
+		fmt.Fprintf(std.err, "%d of %d labels are about sessions that were not read.\n", unread, len(labels))
 	}
-	return formatted{c.JSON}.show(io, scores, func(out *printer) { printScores(out, scores) })
+	return c.show(std, scores, func(out *printer) { printScores(out, scores) })
 }
 
-// newBar returns a progress bar for a total number of bytes, 0 if it is unknown.
+// newBar returns a progress bar for a number of bytes; 0 means unknown.
 func newBar(w io.Writer, total int64, visible bool) *progressbar.ProgressBar {
 	return progressbar.NewOptions64(cmp.Or(total, -1), progressbar.OptionSetWriter(w), progressbar.OptionSetVisibility(visible),
 		progressbar.OptionSetWidth(30), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(),
@@ -114,14 +115,14 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
-// complaints is the number of unreadable entries that are named for each file.
+// complaints is the number of unreadable entries to report for each file.
 const complaints = 5
 
-// replay evaluates one file. Entries that cannot be read are named and left out.
+// replay evaluates one file. It reports and skips entries that cannot be read.
 func (c *replayCmd) replay(ctx context.Context, run *replay.Run, name string, bar *progressbar.ProgressBar, warn io.Writer) error {
 	in, err := open(name)
 	if err != nil {
-		return err
+		return fmt.Errorf("read the recording: %w", err)
 	}
 	defer func() { _ = in.Close() }() // it was only read
 	faults := 0
@@ -150,18 +151,15 @@ func (c *replayCmd) replay(ctx context.Context, run *replay.Run, name string, ba
 	return nil
 }
 
+// open opens a file; "-" is standard input.
 func open(name string) (io.ReadCloser, error) {
 	if name == "-" {
 		return io.NopCloser(os.Stdin), nil
 	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("read the recording: %w", err)
-	}
-	return f, nil
+	return os.Open(name)
 }
 
-// sizeOf returns the size of all files in bytes, 0 if it is not known.
+// sizeOf returns the total size of files in bytes, 0 if it is unknown.
 func sizeOf(names []string) int64 {
 	var total int64
 	for _, name := range names {

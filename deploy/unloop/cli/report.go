@@ -11,16 +11,15 @@ import (
 	"github.com/unloop/unloop/schemas/money"
 )
 
-// order is the order in which actions are listed.
-var order = []string{"refuse", "break", "reject", "throttle", "hint", "warn", "allow", "exempt"}
+// actionOrder is the order in which actions are listed.
+var actionOrder = []string{"refuse", "break", "reject", "throttle", "hint", "warn", "allow", "exempt"}
 
-// printReport prints a report of a replay, with at most most entries of each list; 0 for
-// all.
-func printReport(out *printer, r *replay.Report, most int) {
+// printReport prints a report of a replay, with up to limit entries of each list.
+func printReport(out *printer, r *replay.Report, limit int) {
 	printSummary(out, r)
-	printOperators(out, r, most)
-	printIncidents(out, r, most)
-	printSessions(out, r, most)
+	printOperators(out, r, limit)
+	printIncidents(out, r, limit)
+	printSessions(out, r, limit)
 	for i, s := range r.Suggestions {
 		if i == 0 {
 			out.printf("\nSUGGESTIONS\n")
@@ -34,12 +33,12 @@ func printSummary(out *printer, r *replay.Report) {
 	if r.Embedder != "" {
 		by += " and embedder " + r.Embedder
 	}
-	out.printf("%s in %s of %s, evaluated by bundle %s.\n", many(r.Requests, "request"), many(r.Sessions, "session"), many(r.Files, "file"), by)
+	out.printf("%s in %s of %s, evaluated by bundle %s.\n", plural(r.Requests, "request"), plural(r.Sessions, "session"), plural(r.Files, "file"), by)
 	if r.From != nil {
 		out.printf("They were made from %s to %s.\n", stamp(*r.From), stamp(*r.To))
 	}
 	var did []string
-	for _, action := range order {
+	for _, action := range actionOrder {
 		if n := r.Actions[action]; n > 0 {
 			did = append(did, fmt.Sprintf("%s %d", action, n))
 		}
@@ -56,14 +55,14 @@ func printSummary(out *printer, r *replay.Report) {
 		{r.OutOfOrder, "are older than the one before and were evaluated at its time; sort the recording by time"},
 	} {
 		if n.count > 0 {
-			out.printf("Note: %s %s.\n", many(n.count, "entry"), n.text)
+			out.printf("Note: %s %s.\n", plural(n.count, "entry"), n.text)
 		}
 	}
 }
 
-// saved describes the savings as a part of all costs.
+// saved describes savings as a share of all costs.
 func saved(c, all *replay.Cost) string {
-	s := fmt.Sprintf("%s, %s of %s tokens", many(c.Requests, "request"), thousands(c.InputTokens+c.OutputTokens), thousands(all.InputTokens+all.OutputTokens))
+	s := fmt.Sprintf("%s, %s of %s tokens", plural(c.Requests, "request"), thousands(c.InputTokens+c.OutputTokens), thousands(all.InputTokens+all.OutputTokens))
 	if c.Requests > c.Unpriced || all.Requests > all.Unpriced {
 		s += ", " + money.USD(c.USD) + " of " + money.USD(all.USD)
 	}
@@ -77,7 +76,7 @@ func saved(c, all *replay.Cost) string {
 		case all.Requests:
 			but = append(but, n.every)
 		default:
-			but = append(but, fmt.Sprintf(n.some, many(n.count, "request")))
+			but = append(but, fmt.Sprintf(n.some, plural(n.count, "request")))
 		}
 	}
 	if len(but) > 0 {
@@ -86,13 +85,13 @@ func saved(c, all *replay.Cost) string {
 	return s
 }
 
-func printOperators(out *printer, r *replay.Report, most int) {
+func printOperators(out *printer, r *replay.Report, limit int) {
 	if len(r.Operator) == 0 {
 		return
 	}
 	out.printf("\n")
-	shown := head(r.Operator, most)
-	t := terminal.NewTable(terminal.Column{Name: "OPERATOR"}, terminal.Column{Name: "REASON", Least: 12}, terminal.Column{Name: "REQUESTS", Right: true},
+	shown := r.Operator[:min(limit, len(r.Operator))]
+	t := terminal.NewTable(terminal.Column{Name: "OPERATOR"}, terminal.Column{Name: "REASON", MinWidth: 12}, terminal.Column{Name: "REQUESTS", Right: true},
 		terminal.Column{Name: "TOKENS", Right: true}, terminal.Column{Name: "FIRST", Rank: 1}, terminal.Column{Name: "LAST", Rank: 2})
 	for _, o := range shown {
 		t.Row(strings.ReplaceAll(o.Action, "_", " "), o.Reason, thousands(o.Cost.Requests), thousands(o.Cost.InputTokens+o.Cost.OutputTokens), where(o.First), where(o.Last))
@@ -101,15 +100,15 @@ func printOperators(out *printer, r *replay.Report, most int) {
 	printMore(out, len(r.Operator)-len(shown), "reason")
 }
 
-func printIncidents(out *printer, r *replay.Report, most int) {
+func printIncidents(out *printer, r *replay.Report, limit int) {
 	if len(r.Incidents) == 0 {
 		out.printf("\nNothing would have fired.\n")
 		return
 	}
 	out.printf("\n")
-	shown := head(r.Incidents, most)
-	t := terminal.NewTable(terminal.Column{Name: "WHEN", Rank: 2}, terminal.Column{Name: "WHERE", Rank: 1}, terminal.Column{Name: "SESSION", Least: 8},
-		terminal.Column{Name: "POLICY", Rank: 3, Least: 8}, terminal.Column{Name: "DETECTOR"}, terminal.Column{Name: "ACTION"},
+	shown := r.Incidents[:min(limit, len(r.Incidents))]
+	t := terminal.NewTable(terminal.Column{Name: "WHEN", Rank: 2}, terminal.Column{Name: "WHERE", Rank: 1}, terminal.Column{Name: "SESSION", MinWidth: 8},
+		terminal.Column{Name: "POLICY", Rank: 3, MinWidth: 8}, terminal.Column{Name: "DETECTOR"}, terminal.Column{Name: "ACTION"},
 		terminal.Column{Name: "COUNT", Right: true}, terminal.Column{Name: "FLAGGED", Rank: 4, Right: true}, terminal.Column{Name: "STOPPED", Right: true})
 	for _, i := range shown {
 		when, action := "", i.Action
@@ -130,13 +129,13 @@ func printIncidents(out *printer, r *replay.Report, most int) {
 	printMore(out, len(r.Incidents)-len(shown), "incident")
 }
 
-func printSessions(out *printer, r *replay.Report, most int) {
+func printSessions(out *printer, r *replay.Report, limit int) {
 	if len(r.Flagged) == 0 {
 		return
 	}
 	out.printf("\nSESSIONS TO LOOK AT\n")
-	shown := head(r.Flagged, most)
-	t := terminal.NewTable(terminal.Column{Name: "SESSION", Least: 8}, terminal.Column{Name: "REQUESTS", Right: true},
+	shown := r.Flagged[:min(limit, len(r.Flagged))]
+	t := terminal.NewTable(terminal.Column{Name: "SESSION", MinWidth: 8}, terminal.Column{Name: "REQUESTS", Right: true},
 		terminal.Column{Name: "FLAGGED", Right: true}, terminal.Column{Name: "STOPPED", Right: true}, terminal.Column{Name: "FIRST FINDING", Rank: 1})
 	for _, s := range shown {
 		t.Row(short(s.Name), strconv.Itoa(s.Requests), strconv.Itoa(s.Flagged), strconv.Itoa(s.Stopped), where(s.First))
@@ -148,38 +147,19 @@ func printSessions(out *printer, r *replay.Report, most int) {
 // printMore prints how many entries of a list are not shown.
 func printMore(out *printer, n int, noun string) {
 	if n > 0 {
-		out.printf("  … and %s; --all shows them\n", many(n, "more "+noun))
+		out.printf("  … and %s; --all shows them\n", plural(n, "more "+noun))
 	}
-}
-
-func head[T any](list []T, most int) []T {
-	if most > 0 && len(list) > most {
-		return list[:most]
-	}
-	return list
 }
 
 func stamp(t time.Time) string { return t.Local().Format(time.DateTime) }
 
 func where(p replay.Place) string { return fmt.Sprintf("%s:%d request %d", p.File, p.Line, p.Request) }
 
-// short cuts off the beginning of a long name: the end of a path or an id says more.
+// short truncates a long name at its beginning: the end of a path or an id says more.
 func short(name string) string {
 	const longest = 32
 	if runes := []rune(name); len(runes) > longest {
 		return "…" + string(runes[len(runes)-longest+1:])
 	}
 	return name
-}
-
-// many is plural for numbers that may be large.
-func many(n int, noun string) string { return counted(n, thousands(n), noun) }
-
-// thousands writes a number with a space before each three digits.
-func thousands(n int) string {
-	s := strconv.Itoa(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + " " + s[i:]
-	}
-	return s
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ func TestTextListsAtMostSoMany(t *testing.T) {
 	report := reportOn(t, 5, 7)
 	var few, all bytes.Buffer
 	printReport(&printer{w: &few}, report, 2)
-	printReport(&printer{w: &all}, report, 0)
+	printReport(&printer{w: &all}, report, math.MaxInt)
 	if n := strings.Count(few.String(), "day.jsonl:1 request"); n != 3*2 || !strings.Contains(few.String(), "3 more incidents") {
 		t.Errorf("%d places in:\n%s", n, few.String())
 	}

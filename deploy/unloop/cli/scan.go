@@ -70,7 +70,7 @@ func (c *scanned) config() scan.Config {
 }
 
 // run scans files by a bundle, with a progress bar.
-func (c *scanned) run(ctx context.Context, io streams, files []scan.File, policies string) (*scan.Report, error) {
+func (c *scanned) run(ctx context.Context, std streams, files []scan.File, policies string) (*scan.Report, error) {
 	service.TuneRuntime()
 	cfg := c.config()
 	cfg.Policies = policies
@@ -78,7 +78,7 @@ func (c *scanned) run(ctx context.Context, io streams, files []scan.File, polici
 	for _, f := range files {
 		total += f.Size
 	}
-	bar := newBar(io.err, total, isTerminal(io.err))
+	bar := newBar(std.err, total, isTerminal(std.err))
 	var mu sync.Mutex
 	cfg.Progress = func(n int64) {
 		mu.Lock()
@@ -102,7 +102,7 @@ type scanFindCmd struct {
 }
 
 // Run scans sessions and prints a report in ten lines.
-func (c *scanFindCmd) Run(ctx context.Context, io streams) error {
+func (c *scanFindCmd) Run(ctx context.Context, std streams) error {
 	if len(c.Policies) > 1 {
 		return fmt.Errorf("--policies is given %d times: name the second bundle with --beside", len(c.Policies))
 	}
@@ -112,7 +112,7 @@ func (c *scanFindCmd) Run(ctx context.Context, io streams) error {
 		return err
 	}
 	began := time.Now()
-	report, err := c.run(ctx, io, files, policies)
+	report, err := c.run(ctx, std, files, policies)
 	if err != nil {
 		return err
 	}
@@ -120,19 +120,19 @@ func (c *scanFindCmd) Run(ctx context.Context, io streams) error {
 		return errors.New("the files contain no request; `unloop scan --help` lists what can be read")
 	}
 	if c.Beside != "" {
-		other, err := c.run(ctx, io, files, c.Beside)
+		other, err := c.run(ctx, std, files, c.Beside)
 		if err != nil {
 			return err
 		}
 		changes := scan.Compare(report, other)
-		return c.show(io, changes, func(out *printer) { printChanges(out, policies, c.Beside, changes) })
+		return c.show(std, changes, func(out *printer) { printChanges(out, policies, c.Beside, changes) })
 	}
 	if c.HTML != "" {
 		if err := c.writePage(report); err != nil {
 			return err
 		}
 	}
-	return c.show(io, report, func(out *printer) { printScan(out, report, time.Since(began), c.HTML) })
+	return c.show(std, report, func(out *printer) { printScan(out, report, time.Since(began), c.HTML) })
 }
 
 func (c *scanFindCmd) writePage(report *scan.Report) (err error) {
@@ -161,15 +161,15 @@ func printScan(out *printer, r *scan.Report, took time.Duration, page string) {
 	if r.From != nil {
 		when = fmt.Sprintf(", %s to %s", r.From.Local().Format(time.DateOnly), r.To.Local().Format(time.DateOnly))
 	}
-	out.printf("%s (%s)%s, read in %s.\n", many(r.Sessions, "session"), strings.Join(of, ", "), when, terminal.Age(max(took, time.Second)))
+	out.printf("%s (%s)%s, read in %s.\n", plural(r.Sessions, "session"), strings.Join(of, ", "), when, terminal.Age(max(took, time.Second)))
 	if r.Unreadable > 0 {
-		out.printf("%s could not be read.\n", many(r.Unreadable, "entry"))
+		out.printf("%s could not be read.\n", plural(r.Unreadable, "entry"))
 	}
 	if r.Looped == 0 {
 		out.printf("None of them went round in circles.\n")
 		return
 	}
-	out.printf("%s (%.0f %%) went round in circles: %s%s.\n", many(r.Looped, "session"), 100*float64(r.Looped)/float64(r.Sessions), saved(&r.Wasted, &r.Spent), lasting(r.WastedSeconds))
+	out.printf("%s (%.0f %%) went round in circles: %s%s.\n", plural(r.Looped, "session"), 100*float64(r.Looped)/float64(r.Sessions), saved(&r.Wasted, &r.Spent), lasting(r.WastedSeconds))
 	switch {
 	case r.Stopped > 0:
 		out.printf("Unloop would have hinted in %d of them and stopped %d, and saved %s.\n", r.Hinted, r.Stopped, saved(&r.Saved, &r.Spent))

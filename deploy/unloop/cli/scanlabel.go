@@ -20,10 +20,10 @@ type scanLabelCmd struct {
 }
 
 // Run adds labels to the file in the folder of a set.
-func (c *scanLabelCmd) Run(io streams) error {
+func (c *scanLabelCmd) Run(std streams) error {
 	switch {
 	case c.From != "" && c.Session == "":
-		return c.fromPage(io)
+		return c.fromPage(std)
 	case c.From != "":
 		return errors.New("--from takes all labels of a file, and no session")
 	case c.Session == "" || c.Verdict == "":
@@ -40,12 +40,12 @@ func (c *scanLabelCmd) Run(io streams) error {
 	if err := scan.Append(c.Set, l); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(io.out, "%s: %s (%s)\n", c.Session, c.Verdict, filepath.Join(c.Set, scan.LabelsFile))
+	_, err = fmt.Fprintf(std.out, "%s: %s (%s)\n", c.Session, c.Verdict, filepath.Join(c.Set, scan.LabelsFile))
 	return err
 }
 
 // fromPage takes over the labels that a page was asked for.
-func (c *scanLabelCmd) fromPage(io streams) error {
+func (c *scanLabelCmd) fromPage(std streams) error {
 	files, err := scan.InFolder(c.Set, os.Getenv)
 	if err != nil {
 		return err
@@ -65,6 +65,6 @@ func (c *scanLabelCmd) fromPage(io streams) error {
 	if err := scan.Append(c.Set, labels...); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(io.out, "%s (%s), %d of sessions elsewhere.\n", many(len(labels), "label"), filepath.Join(c.Set, scan.LabelsFile), others)
+	_, err = fmt.Fprintf(std.out, "%s (%s), %d of sessions elsewhere.\n", plural(len(labels), "label"), filepath.Join(c.Set, scan.LabelsFile), others)
 	return err
 }

@@ -16,7 +16,7 @@ type natsCmd struct {
 }
 
 // Run runs the embedded NATS server until the context ends.
-func (c *natsCmd) Run(ctx context.Context, io streams) error {
+func (c *natsCmd) Run(ctx context.Context, std streams) error {
 	if err := c.CheckLoopback("--nats-listen", c.NATSListen); err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func (c *natsCmd) Run(ctx context.Context, io streams) error {
 	if err != nil {
 		return err
 	}
-	server, err := natskit.StartEmbedded(natskit.EmbeddedConfig{Listen: c.NATSListen, DataDir: dir, Announce: announceDir()}, c.Logger(io.err))
+	server, err := natskit.StartEmbedded(natskit.EmbeddedConfig{Listen: c.NATSListen, DataDir: dir, Announce: announceDir()}, c.Logger(std.err))
 	if err != nil {
 		return err
 	}
@@ -40,6 +40,6 @@ func (c *natsCmd) Run(ctx context.Context, io streams) error {
 		return err
 	}
 	admin.Require(guard)
-	fmt.Fprintf(io.out, "NATS with JetStream at %s, storing in %s\nClients need its token; for the nats CLI: unloop nats context\n", server.Addr(), dir)
+	fmt.Fprintf(std.out, "NATS with JetStream at %s, storing in %s\nClients need its token; for the nats CLI: unloop nats context\n", server.Addr(), dir)
 	return admin.Run(ctx)
 }

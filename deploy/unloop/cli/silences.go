@@ -23,13 +23,13 @@ type silencesCmd struct {
 type silencesListCmd struct{ listing }
 
 // Run lists the silences that have not ended.
-func (c *silencesListCmd) Run(ctx context.Context, io streams) error {
-	return list[silence.Silence]{silences.List, "Nothing is silenced.", silenceTable}.run(ctx, &c.listing, io)
+func (c *silencesListCmd) Run(ctx context.Context, std streams) error {
+	return list[silence.Silence]{silences.List, "Nothing is silenced.", silenceTable}.run(ctx, &c.listing, std)
 }
 
 func silenceTable(all []silence.Silence, now time.Time) *terminal.Table {
-	t := terminal.NewTable(terminal.Column{Name: "ID"}, terminal.Column{Name: "MATCHES", Least: 12}, terminal.Column{Name: "UNTIL", Rank: 2},
-		terminal.Column{Name: "LEFT"}, terminal.Column{Name: "AUTHOR", Rank: 1, Least: 8}, terminal.Column{Name: "COMMENT", Rank: 3, Least: 8})
+	t := terminal.NewTable(terminal.Column{Name: "ID"}, terminal.Column{Name: "MATCHES", MinWidth: 12}, terminal.Column{Name: "UNTIL", Rank: 2},
+		terminal.Column{Name: "LEFT"}, terminal.Column{Name: "AUTHOR", Rank: 1, MinWidth: 8}, terminal.Column{Name: "COMMENT", Rank: 3, MinWidth: 8})
 	for i := range all {
 		s := &all[i]
 		t.Row(s.ID, s.Matchers.String(), terminal.Moment(s.End, now), terminal.Age(s.End.Sub(now)), s.Author, s.Comment)
@@ -47,7 +47,7 @@ type silencesAddCmd struct {
 }
 
 // Run stores a silence, which all notifiers follow.
-func (c *silencesAddCmd) Run(ctx context.Context, io streams) error {
+func (c *silencesAddCmd) Run(ctx context.Context, std streams) error {
 	matchers, err := match.Parse(c.Matchers)
 	if err != nil {
 		return err
@@ -62,8 +62,8 @@ func (c *silencesAddCmd) Run(ctx context.Context, io streams) error {
 		if err != nil {
 			return explain(err)
 		}
-		c.record(ctx, js, io, schemas.AuditSilence, s.ID, s.Matchers.String()+" until "+s.End.Format(time.RFC3339)+reason(c.Comment))
-		return c.done(io, s, "Silenced %s until %s. End it with: unloop silences expire %s\n", s.Matchers, terminal.Moment(s.End, now), s.ID)
+		c.record(ctx, js, std, schemas.AuditSilence, s.ID, s.Matchers.String()+" until "+s.End.Format(time.RFC3339)+reason(c.Comment))
+		return c.done(std, s, "Silenced %s until %s. End it with: unloop silences expire %s\n", s.Matchers, terminal.Moment(s.End, now), s.ID)
 	})
 }
 
@@ -83,13 +83,13 @@ type silencesExpireCmd struct {
 }
 
 // Run ends a silence.
-func (c *silencesExpireCmd) Run(ctx context.Context, io streams) error {
+func (c *silencesExpireCmd) Run(ctx context.Context, std streams) error {
 	return c.with(ctx, func(js jetstream.JetStream) error {
 		s, err := silences.Expire(ctx, js, c.ID)
 		if err != nil {
 			return explain(err)
 		}
-		c.record(ctx, js, io, schemas.AuditUnsilence, s.ID, s.Matchers.String())
-		return c.done(io, s, "No longer silenced: %s.\n", s.Matchers)
+		c.record(ctx, js, std, schemas.AuditUnsilence, s.ID, s.Matchers.String())
+		return c.done(std, s, "No longer silenced: %s.\n", s.Matchers)
 	})
 }

@@ -44,21 +44,21 @@ type overview struct {
 }
 
 // Run shows what is running. Its exit code is 1 if requests are not checked.
-func (c *statusCmd) Run(ctx context.Context, io streams) error {
+func (c *statusCmd) Run(ctx context.Context, std streams) error {
 	js, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer js.Conn().Close()
 	running := true
-	err = c.draw(ctx, io, func(io streams) error {
+	err = c.draw(ctx, std, func(std streams) error {
 		now := time.Now()
 		o, err := c.overview(ctx, js, now)
 		if err != nil {
 			return err
 		}
 		running = o.Running
-		return c.show(io, o, func(out *printer) { printOverview(out, &o, now) })
+		return c.show(std, o, func(out *printer) { printOverview(out, &o, now) })
 	})
 	if err == nil && !running {
 		return exitCode(1)
@@ -110,8 +110,8 @@ func printOverview(out *printer, o *overview, now time.Time) {
 	default:
 		out.printf("%s `unloop doctor` says why, and what to do.\n\n", out.screen.Paint(terminal.Red, "Requests are not checked."))
 	}
-	t := terminal.NewTable(terminal.Column{Name: "PART"}, terminal.Column{Name: "STATE", Least: 8}, terminal.Column{Name: "LISTENS AT", Rank: 1},
-		terminal.Column{Name: "RUNS FOR"}, terminal.Column{Name: "VERSION", Rank: 3, Least: 8}, terminal.Column{Name: "HOST", Rank: 2, Least: 8}, terminal.Column{Name: "NATS SERVER", Rank: 4, Least: 8})
+	t := terminal.NewTable(terminal.Column{Name: "PART"}, terminal.Column{Name: "STATE", MinWidth: 8}, terminal.Column{Name: "LISTENS AT", Rank: 1},
+		terminal.Column{Name: "RUNS FOR"}, terminal.Column{Name: "VERSION", Rank: 3, MinWidth: 8}, terminal.Column{Name: "HOST", Rank: 2, MinWidth: 8}, terminal.Column{Name: "NATS SERVER", Rank: 4, MinWidth: 8})
 	policies := map[string]bool{}
 	for _, p := range o.Parts {
 		state := terminal.Cell{Text: "ready", Style: terminal.Green}
@@ -120,7 +120,7 @@ func printOverview(out *printer, o *overview, now time.Time) {
 		}
 		t.Row(p.Service, state, p.Listen, terminal.Age(now.Sub(p.Started)), p.Version, p.Host, p.Server)
 		if b := p.Bundle; b != nil {
-			policies[b.Version+" ("+b.Source+", "+counted(len(b.Policies)+b.Omitted, thousands(len(b.Policies)+b.Omitted), "policy")+")"] = true
+			policies[b.Version+" ("+b.Source+", "+plural(len(b.Policies)+b.Omitted, "policy")+")"] = true
 		}
 	}
 	out.table(t)

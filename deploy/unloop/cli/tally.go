@@ -227,7 +227,7 @@ func printTally(out *printer, loops []openloop.Record) {
 		out.printf("unloop: %s found, and no request stopped.\n", plural(len(loops), "loop"))
 	default:
 		out.printf("unloop: %s stopped: %s and about %s saved%s.\n", plural(stopped, "loop"),
-			plural(requests, "request"), many(tokens, "input token"), dollars(usd))
+			plural(requests, "request"), plural(tokens, "input token"), dollars(usd))
 	}
 	for _, l := range loops {
 		out.printf("unloop:   loop %s: %s; %s, policy %s, detector %s, %s stopped\n",

@@ -71,21 +71,21 @@ func announceDir() string {
 }
 
 // Run runs everything until the context ends.
-func (c *upCmd) Run(ctx context.Context, io streams) error {
+func (c *upCmd) Run(ctx context.Context, std streams) error {
 	if c.NATS == "" && c.DataDir != natskit.InMemory {
 		if dir, err := dataDir(c.DataDir); err == nil {
-			fmt.Fprintf(io.out, "Unloop is starting; its state is in %s.\n", dir)
+			fmt.Fprintf(std.out, "Unloop is starting; its state is in %s.\n", dir)
 		}
 	} else {
-		fmt.Fprintln(io.out, "Unloop is starting.")
+		fmt.Fprintln(std.out, "Unloop is starting.")
 	}
-	s, err := c.start(ctx, io)
+	s, err := c.start(ctx, std)
 	if err != nil {
 		return err
 	}
 	return runSystem(ctx, s, func(context.Context) error {
 		var banner bytes.Buffer // in one piece, for whoever waits for its first line
-		out := streams{&banner, io.err, io.screen}.printer()
+		out := streams{&banner, std.err, std.screen}.printer()
 		out.printf("Unloop is ready. Point your agent's base URL at it:\n\n")
 		for _, u := range gateway.Upstreams() {
 			if len(u.Variables) > 0 {
@@ -93,19 +93,19 @@ func (c *upCmd) Run(ctx context.Context, io streams) error {
 			}
 		}
 		out.printf("\nIn another terminal:\n\n%s", commands(s))
-		_, err := banner.WriteTo(io.out)
+		_, err := banner.WriteTo(std.out)
 		return errors.Join(out.err, err)
 	})
 }
 
 // start makes all services. If another Unloop is in the way, the error says how to reach
 // it.
-func (c upCmd) start(ctx context.Context, io streams) (*system.System, error) {
+func (c upCmd) start(ctx context.Context, std streams) (*system.System, error) {
 	cfg, err := c.system()
 	if err != nil {
 		return nil, err
 	}
-	log := c.Logger(io.err)
+	log := c.Logger(std.err)
 	cfg.Traces = tracing.FromEnv(ctx, "unloop", service.Version(), log)
 	s, err := system.New(cfg, log)
 	if err == nil {

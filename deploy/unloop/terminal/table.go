@@ -13,16 +13,16 @@ const gap = 2
 // Column is a column of a table.
 type Column struct {
 	Name string
-	// Rank says which columns are left out where the screen is too narrow: those of the
-	// highest rank first, those of rank 0 never.
+	// Rank orders the columns that a narrow screen drops: the highest rank first, rank 0
+	// never.
 	Rank int
-	// Least is the smallest width that the column may be cut to; 0 if it must not be cut.
-	Least int
-	// Right aligns the column to the right, as numbers want it.
+	// MinWidth is the width down to which values may be truncated; 0 keeps them whole.
+	MinWidth int
+	// Right aligns the column to the right, for numbers.
 	Right bool
 }
 
-// Table is a table that is printed whole. Make it with NewTable.
+// Table collects rows and prints them in aligned columns. Make it with NewTable.
 type Table struct {
 	columns []Column
 	rows    [][]Cell
@@ -37,7 +37,7 @@ type Cell struct {
 // NewTable returns a table without rows.
 func NewTable(columns ...Column) *Table { return &Table{columns: columns} }
 
-// Row adds a row: one string or Cell for each column. An empty one is shown as "-".
+// Row adds a row of one string or Cell for each column. An empty one is printed as "-".
 func (t *Table) Row(cells ...any) {
 	row := make([]Cell, len(t.columns))
 	for i, c := range cells {
@@ -54,11 +54,11 @@ func (t *Table) Row(cells ...any) {
 	t.rows = append(t.rows, row)
 }
 
-// none is shown for a cell that is empty.
+// none stands in for an empty cell.
 const none = "-"
 
-// Print prints the header and the rows. On a screen with a width, columns without any
-// value are left out, and the others are cut to fit.
+// Print prints the header and the rows. If the screen has a width, it drops empty columns
+// with a rank, truncates values, and drops further columns until the table fits.
 func (t *Table) Print(w io.Writer, s Screen) error {
 	widths := t.fit(s.Width)
 	var out strings.Builder
@@ -74,7 +74,7 @@ func (t *Table) Print(w io.Writer, s Screen) error {
 	return err
 }
 
-// fit returns the widths of the columns on a screen; 0 for those that are left out.
+// fit returns the widths of the columns on a screen; 0 for a dropped one.
 func (t *Table) fit(screen int) []int {
 	out := make([]bool, len(t.columns))
 	if screen > 0 {
@@ -100,8 +100,8 @@ func (t *Table) fit(screen int) []int {
 	}
 }
 
-// cut returns the widths of the columns that are not out, and whether they fit. The
-// widest column that may be cut becomes narrower first.
+// cut returns the widths of the columns that are not out, and whether they fit. It narrows
+// the widest column first.
 func (t *Table) cut(screen int, out []bool) (widths []int, fits bool) {
 	widths = make([]int, len(t.columns))
 	total := -gap
@@ -114,7 +114,7 @@ func (t *Table) cut(screen int, out []bool) (widths []int, fits bool) {
 	for screen > 0 && total > screen {
 		widest := -1
 		for i, c := range t.columns {
-			if !out[i] && c.Least > 0 && widths[i] > max(c.Least, len(c.Name)) && (widest < 0 || widths[i] > widths[widest]) {
+			if !out[i] && c.MinWidth > 0 && widths[i] > max(c.MinWidth, len(c.Name)) && (widest < 0 || widths[i] > widths[widest]) {
 				widest = i
 			}
 		}
@@ -127,7 +127,7 @@ func (t *Table) cut(screen int, out []bool) (widths []int, fits bool) {
 	return widths, true
 }
 
-// width returns the width of a column that is not cut.
+// width returns the width of the widest value of a column.
 func (t *Table) width(column int) int {
 	most := uniseg.StringWidth(t.columns[column].Name)
 	for _, row := range t.rows {
@@ -151,7 +151,7 @@ func (t *Table) line(out *strings.Builder, s Screen, widths []int, cells []Cell)
 		if widths[i] == 0 {
 			continue
 		}
-		text := Shorten(cell.Text, widths[i])
+		text := Truncate(cell.Text, widths[i])
 		free := widths[i] - uniseg.StringWidth(text)
 		if t.columns[i].Right {
 			pad, free = pad+free, 0
@@ -163,8 +163,8 @@ func (t *Table) line(out *strings.Builder, s Screen, widths []int, cells []Cell)
 	out.WriteByte('\n')
 }
 
-// Shorten cuts a text off at a width, with "…" in place of the rest.
-func Shorten(text string, width int) string {
+// Truncate shortens a text to a width; "…" marks the missing rest.
+func Truncate(text string, width int) string {
 	if uniseg.StringWidth(text) <= width {
 		return text
 	}

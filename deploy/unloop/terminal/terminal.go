@@ -1,7 +1,7 @@
-// Package terminal fits what commands print to where it goes: tables to the width of a
-// terminal, colours to terminals that show them, times to the reader's clock.
+// Package terminal formats the output of commands: tables that fit the width of the screen,
+// colours where the screen shows them, times in the reader's time zone.
 //
-// It does not know what is printed.
+// It knows nothing of the data that it prints.
 package terminal
 
 import (
@@ -13,20 +13,20 @@ import (
 	"golang.org/x/term"
 )
 
-// Screen is where a command prints. The zero Screen is not a terminal: its tables have their
-// full width, and no colours.
+// Screen describes where a command prints. The zero Screen is a file or a pipe: tables have
+// their full width and no colours.
 type Screen struct {
-	// Width is the number of columns; 0 if nothing has to be cut.
+	// Width is the number of columns; 0 means no limit.
 	Width int
-	// Colour reports whether text may be coloured.
+	// Colour allows coloured text.
 	Colour bool
-	// Live reports whether a person watches: what was printed can be drawn over.
+	// Live is true for a terminal, which can be cleared and redrawn.
 	Live bool
 }
 
-// Of returns the screen behind a writer. The environment's variables COLUMNS, NO_COLOR
-// (no-color.org), CLICOLOR_FORCE and TERM=dumb count.
-func Of(w io.Writer, variable func(name string) string) Screen {
+// Detect returns the screen behind a writer. It honours the variables COLUMNS, NO_COLOR
+// (no-color.org), CLICOLOR_FORCE and TERM=dumb.
+func Detect(w io.Writer, variable func(name string) string) Screen {
 	var s Screen
 	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		s.Live, s.Colour = true, true
@@ -47,7 +47,7 @@ func Of(w io.Writer, variable func(name string) string) Screen {
 	return s
 }
 
-// Style is how a text looks on a screen with colours.
+// Style is the look of a text on a screen with colours.
 type Style string
 
 // The styles, as SGR parameters (ECMA-48).
@@ -68,7 +68,7 @@ func (s Screen) Paint(style Style, text string) string {
 	return "\x1b[" + string(style) + "m" + text + "\x1b[0m"
 }
 
-// Clear returns the text that empties a live screen.
+// Clear returns the escape sequence that empties a live screen; "" for others.
 func (s Screen) Clear() string {
 	if !s.Live {
 		return ""
@@ -76,8 +76,8 @@ func (s Screen) Clear() string {
 	return "\x1b[H\x1b[2J\x1b[3J"
 }
 
-// Clean returns a text on one line without control characters: names that clients send
-// must not move the cursor.
+// Clean returns a text on one line, with control characters replaced: a name that a client
+// sent must not move the cursor.
 func Clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -27,18 +27,18 @@ func TestScreenFollowsTheEnvironment(t *testing.T) {
 		"NO_COLOR outranks the force": {map[string]string{"CLICOLOR_FORCE": "1", "NO_COLOR": "1"}, Screen{}},
 		"an empty NO_COLOR is none":   {map[string]string{"CLICOLOR_FORCE": "1", "NO_COLOR": ""}, Screen{Colour: true}},
 	} {
-		if got := Of(file, func(name string) string { return c.environ[name] }); got != c.want {
+		if got := Detect(file, func(name string) string { return c.environ[name] }); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
-	if got := Of(&bytes.Buffer{}, func(string) string { return "" }); got != (Screen{}) {
+	if got := Detect(&bytes.Buffer{}, func(string) string { return "" }); got != (Screen{}) {
 		t.Errorf("a buffer is %+v", got)
 	}
 }
 
 // people is a table with names that are wide, long, empty and hostile.
 func people() *Table {
-	t := NewTable(Column{Name: "ID", Least: 4}, Column{Name: "NAME", Rank: 1, Least: 5}, Column{Name: "N", Right: true}, Column{Name: "NOTE", Rank: 2})
+	t := NewTable(Column{Name: "ID", MinWidth: 4}, Column{Name: "NAME", Rank: 1, MinWidth: 5}, Column{Name: "N", Right: true}, Column{Name: "NOTE", Rank: 2})
 	t.Row("0123456789", "a rather long name", "7", "")
 	t.Row("9876543210", Cell{"日本語", Red}, "12345", "")
 	return t

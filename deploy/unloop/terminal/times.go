@@ -23,7 +23,7 @@ func Age(d time.Duration) string {
 	}
 }
 
-// Ago returns how long ago a time was: "12 s ago"; "now" for less than a second.
+// Ago returns the age of a time: "12 s ago", or "now" for less than a second.
 func Ago(t, now time.Time) string {
 	if age := Age(now.Sub(t)); age != "now" {
 		return age + " ago"
@@ -31,8 +31,8 @@ func Ago(t, now time.Time) string {
 	return "now"
 }
 
-// Moment returns a time in the zone of now: the time of day if it is today, and else with
-// the date, which has the year if that is not this year.
+// Moment formats a time in the time zone of now: the time of day if it is today, else with
+// the date, and with the year if it is not this year.
 func Moment(t, now time.Time) string {
 	t = t.In(now.Location())
 	year, month, date := now.Date()
