@@ -134,9 +134,7 @@ func (g *Gateway) decide(e *exchange) outcome.Outcome {
 		}
 		g.metrics.rules.WithLabelValues(v.Wire.GetPolicy(), v.Wire.GetRule(), mode, v.GetAction().Label()).Inc()
 	}
-	if g.deps.Traces != nil {
-		spans.Outcome(e.http.Context(), e.req, &e.from, &out)
-	}
+	spans.Outcome(e.http.Context(), e.req, &e.from, &out)
 	return out
 }
 

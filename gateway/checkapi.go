@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/unloop/unloop/gateway/internal/edge/admit"
 	"github.com/unloop/unloop/gateway/internal/edge/checkapi"
 	"github.com/unloop/unloop/gateway/internal/edge/respond"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
@@ -91,7 +92,7 @@ func (g *Gateway) decideOn(w http.ResponseWriter, original *http.Request) {
 	e := g.asked(&checkapi.Described{HTTP: original, Request: req, Client: who})
 	a := g.openAccount(e)
 	if e.operator.Stops() {
-		again := provider.Header{Name: "X-Should-Retry", Value: "false"}
+		again := admit.NoRetry
 		if e.rules.FairvisorHeaders {
 			again = provider.Header{Name: "Retry-After", Value: stoppedRetry}
 		}

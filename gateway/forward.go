@@ -6,6 +6,7 @@ import (
 
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/unloop/unloop/gateway/internal/decide/outcome"
 	"github.com/unloop/unloop/gateway/internal/edge/forward"
@@ -38,7 +39,7 @@ func (g *Gateway) forward(w http.ResponseWriter, a *account.Account, out outcome
 	if hasher := g.shared.Hasher(); hasher != nil && req.Prompt != nil && req.Prompt.Background {
 		a.Fetcher = hasher.Caller(g.stages.Gate.CallerKey(a.HTTP, req, a.Subject.Client), "")
 	}
-	observer := &forwarded{g: g, a: a, headers: out.Headers}
+	observer := &forwarded{g: g, a: a, headers: out.Headers, span: noop.Span{}}
 	if onward != nil {
 		observer.goOn(body, onward)
 		return
@@ -100,7 +101,7 @@ type forwarded struct {
 	g       *Gateway
 	a       *account.Account
 	headers outcome.Headers
-	// span is that of the upstream's answer; nil without traces.
+	// span is that of the upstream's answer.
 	span trace.Span
 }
 
@@ -116,9 +117,7 @@ func (f *forwarded) Answered(res *http.Response) {
 	}
 	f.headers.Put(res.Header)
 	f.a.Answer(res)
-	if f.span != nil {
-		spans.Status(f.span, res.StatusCode, res.StatusCode >= http.StatusBadRequest)
-	}
+	spans.Status(f.span, res.StatusCode, res.StatusCode >= http.StatusBadRequest)
 }
 
 // Sent frees the memory of a body that was sent.
@@ -128,9 +127,7 @@ func (f *forwarded) Sent() { intake.Held(f.a.HTTP).Free() }
 func (f *forwarded) Failed(w http.ResponseWriter, err error) {
 	g, a := f.g, f.a
 	a.Uncount()
-	if f.span != nil {
-		f.span.SetStatus(codes.Error, "no answer")
-	}
+	f.span.SetStatus(codes.Error, "no answer")
 	switch {
 	case intake.Broken(a.HTTP):
 		a.GiveBack()
@@ -148,7 +145,5 @@ func (f *forwarded) Failed(w http.ResponseWriter, err error) {
 // Broken takes back the count of a request after its answer broke off.
 func (f *forwarded) Broken() {
 	f.a.Uncount()
-	if f.span != nil {
-		f.span.SetStatus(codes.Error, "the answer broke off")
-	}
+	f.span.SetStatus(codes.Error, "the answer broke off")
 }

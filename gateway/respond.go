@@ -37,9 +37,7 @@ func (g *Gateway) respond(w http.ResponseWriter, a *account.Account, out outcome
 	defer a.GiveBack()
 	g.count(a.Request, out.Label)
 	a.Status = g.writer.Outcome(w, a.HTTP, a.Request, &out)
-	if g.deps.Traces != nil { // a wait may have changed the outcome
-		spans.Outcome(a.HTTP.Context(), a.Request, &a.Subject, &out)
-	}
+	spans.Outcome(a.HTTP.Context(), a.Request, &a.Subject, &out) // a wait may have changed it
 	g.rejected(a, &out)
 }
 

@@ -39,25 +39,18 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == checkapi.DecisionPath:
 		g.serveDecision(w, r)
 	default:
-		g.serveUpstream(w, r)
+		g.answer(w, r, nil)
 	}
 }
 
-// serveUpstream takes a request for an upstream through its stages: admit, read, then
-// resolve, override, evidence and ask (check), outcome (decide), wait, and respond or
-// forward, which keep the account.
-func (g *Gateway) serveUpstream(w http.ResponseWriter, r *http.Request) {
-	g.answer(w, r, nil)
-}
-
-// answer is serveUpstream. A request of another proxy goes on by onward, and not to an upstream.
+// answer takes a request through its stages: admit, read, then resolve, override, evidence
+// and ask (check), outcome (decide), wait, and respond or forward, which keep the account.
+// With an onward the request goes on through another proxy instead of to an upstream.
 func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, onward rpc.Onward) {
 	arrived := g.now()
 	req, who, refusal := g.receive(r, onward != nil)
 	if refusal != nil {
-		if g.deps.Traces != nil {
-			spans.Status(trace.SpanFromContext(r.Context()), refusal.Status, refusal.Status >= http.StatusInternalServerError)
-		}
+		spans.Answer(r.Context(), refusal.Status)
 		respond.Refuse(w, r, req.Provider, *refusal)
 		return
 	}
@@ -69,17 +62,13 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, onward rpc.Onwa
 	}
 	e.arrived = arrived
 	a, waiting := g.openAccount(e), e.evidence.Waiting
-	if g.deps.Traces != nil {
-		defer spans.Answer(r.Context(), a)
-	}
+	defer func() { spans.Answer(r.Context(), a.Status) }()
 	defer g.stages.Memory.Answered(&waiting)
 	if e.operator.Stops() {
 		g.count(req, "kill")
-		if g.deps.Traces != nil {
-			trace.SpanFromContext(r.Context()).SetAttributes(attribute.String("unloop.outcome", "kill"))
-		}
+		trace.SpanFromContext(r.Context()).SetAttributes(attribute.String("unloop.outcome", "kill"))
 		defer g.record(e, a, nil)()
-		g.refuse(w, a, e.operator.Refusal(http.StatusForbidden, rules.FairvisorHeaders, provider.Header{Name: "X-Should-Retry", Value: "false"}))
+		g.refuse(w, a, e.operator.Refusal(http.StatusForbidden, rules.FairvisorHeaders, admit.NoRetry))
 		return
 	}
 	out := g.decide(e)
@@ -136,7 +125,7 @@ func (g *Gateway) refusePage(w http.ResponseWriter, r *http.Request) bool {
 	case refusal == nil:
 		return false
 	case strings.HasPrefix(r.URL.Path, route.Reserved):
-		w.Header().Set("X-Should-Retry", "false")
+		w.Header().Set(admit.NoRetry.Name, admit.NoRetry.Value)
 		respond.Error(w, &client.Error{Status: refusal.Status, Code: refusal.Code, Message: refusal.Message})
 	default:
 		target, _ := g.stages.Table.Route(r)

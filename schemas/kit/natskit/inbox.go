@@ -110,12 +110,9 @@ func (in *Inbox) Prefer(p *InProcess) *Inbox {
 	return in
 }
 
-// Starving makes starved say whether this process lacked a processor since its last call,
-// which a Starvation of the inbox does otherwise. It is called before the first request.
-func (in *Inbox) Starving(starved func() bool) *Inbox {
-	in.starved = starved
-	return in
-}
+// Starving replaces the inbox's own Starvation by a function that reports whether this
+// process lacked a processor since its last call. It is called before the first request.
+func (in *Inbox) Starving(starved func() bool) { in.starved = starved }
 
 // Near reports whether requests on a subject are answered within the process.
 func (in *Inbox) Near(subject string) bool { return in.near.serves(subject) }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/fleet"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
@@ -53,7 +54,7 @@ func newAttempt(c *Checker, l *lane, batch []*call, message proto.Message, body 
 		until = patient
 	}
 	return &attempt{
-		c: c, lane: l, key: callerKey(batch[0].check.GetIdentity().GetCaller()), message: message, body: body, until: until,
+		c: c, lane: l, key: fleet.Hash(batch[0].check.GetIdentity().GetCaller()), message: message, body: body, until: until,
 		awaited: c.awaited(l, batch[0]), leave: leave, open: append([]*call(nil), batch...), left: len(batch),
 	}
 }

@@ -98,15 +98,9 @@ type answer struct {
 // New returns a checker that waits at most timeout for a decision, and longer while its
 // detector decides other checks, this process waits for a processor, or a prompt came often.
 func New(nc *natskit.Conn, timeout time.Duration, now func() time.Time, reg prometheus.Registerer) *Checker {
-	return starving(nc, timeout, now, reg, func() func() bool { return new(natskit.Starvation).Since })
-}
-
-// starving is New with what makes functions that say whether this process lacked a
-// processor since their last call.
-func starving(nc *natskit.Conn, timeout time.Duration, now func() time.Time, reg prometheus.Registerer, starved func() func() bool) *Checker {
 	c := &Checker{
-		nc: nc, timeout: timeout, now: now, starved: starved(), blocks: standing.New(), lanes: map[string]*lane{}, fleet: fleet.New(time.Now), repeats: newRepeats(), outcomes: newOutcomes(),
-		inbox:   natskit.NewInbox(nc, timeout).Starving(starved()),
+		nc: nc, timeout: timeout, now: now, starved: new(natskit.Starvation).Since, inbox: natskit.NewInbox(nc, timeout),
+		blocks: standing.New(), lanes: map[string]*lane{}, fleet: fleet.New(time.Now), repeats: newRepeats(), outcomes: newOutcomes(),
 		batches: metric.Histogram(reg, "unloop_gateway_check_batch_size", "Checks in one message to the detectors.", []float64{1, 2, 4, 8, 16, 32, 64}),
 		again:   metric.Counter(reg, "unloop_gateway_check_tries_again_total", "Messages sent again because a detector was gone or frozen."),
 	}
@@ -258,10 +252,9 @@ func (c *Checker) encode(batch []*call) (message proto.Message, body []byte, err
 	return nil, body, err
 }
 
+// reason returns this package's error for one of an Inbox.
 func reason(err error) error {
 	switch {
-	case err == nil:
-		return nil
 	case errors.Is(err, natskit.ErrNoAnswer):
 		return ErrTimeout
 	case errors.Is(err, natskit.ErrBusy):

@@ -77,7 +77,10 @@ func newChecker(nc *natskit.Conn, timeout time.Duration, now func() time.Time) *
 // beside the test changes nothing.
 func unstarved(nc *natskit.Conn, timeout time.Duration) *Checker {
 	never := func() bool { return false }
-	return starving(nc, timeout, time.Now, prometheus.NewRegistry(), func() func() bool { return never })
+	c := New(nc, timeout, time.Now, prometheus.NewRegistry())
+	c.starved = never
+	c.inbox.Starving(never)
+	return c
 }
 
 func checkOf(id string) *checkpb.Check {

@@ -18,7 +18,7 @@ import (
 // alone says that no gateway sends the caller's checks to another detector while all hear
 // the same beats, and shared that its checks go to two.
 func (c *Checker) home(check *checkpb.Check) (name string, alone, shared bool) {
-	key := callerKey(check.GetIdentity().GetCaller())
+	key := fleet.Hash(check.GetIdentity().GetCaller())
 	choice := c.fleet.Choose(key)
 	switch {
 	case c.inbox.Near(schemas.SubjectCheck):
@@ -31,9 +31,6 @@ func (c *Checker) home(check *checkpb.Check) (name string, alone, shared bool) {
 		return choice.Second, false, true
 	}
 }
-
-// callerKey returns the key of a caller in the fleet.
-func callerKey(caller string) uint64 { return fleet.Hash(caller) }
 
 const (
 	// heatSlots is how many callers are told apart; those that share a slot count together.

@@ -11,6 +11,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/share/fair"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/fleet"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 	"github.com/unloop/unloop/schemas/kit/natstest"
 )
@@ -146,7 +147,7 @@ func TestABusyDetectorHoldsUpItsOwnCallersAlone(t *testing.T) {
 	ofHome := func(home string) *checkpb.Check { // of another caller each time
 		for {
 			next++
-			if check := checkBy(next); c.fleet.Choose(callerKey(check.GetIdentity().GetCaller())).First == home {
+			if check := checkBy(next); c.fleet.Choose(fleet.Hash(check.GetIdentity().GetCaller())).First == home {
 				return check
 			}
 		}

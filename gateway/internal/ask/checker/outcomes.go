@@ -11,6 +11,7 @@ import (
 
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/kit/fleet"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
@@ -107,7 +108,7 @@ func (c *Checker) Outcome(check *checkpb.Check, aborted bool) {
 		return // nothing in a check that was decided
 	}
 	end := c.outcomes.begin(check)
-	c.tell(callerKey(check.GetIdentity().GetCaller()), body, end)
+	c.tell(fleet.Hash(check.GetIdentity().GetCaller()), body, end)
 }
 
 // Correct reports the differences between a caller's reservations and the real cost. If the
@@ -115,7 +116,7 @@ func (c *Checker) Outcome(check *checkpb.Check, aborted bool) {
 func (c *Checker) Correct(caller string, corrections []*checkpb.Correction) {
 	body, err := proto.Marshal(&checkpb.Outcome{Corrections: corrections})
 	if err == nil {
-		c.tell(callerKey(caller), body, func() {})
+		c.tell(fleet.Hash(caller), body, func() {})
 	}
 }
 

@@ -128,7 +128,7 @@ func (g *Gate) authenticate(r *http.Request, credentials ...string) (who request
 // refuse returns the refusal for an error of authentication, and its label in metrics.
 func refuse(err error) (r provider.Refusal, result string) {
 	var limited *auth.LimitedError
-	challenge := []provider.Header{{Name: "WWW-Authenticate", Value: `Bearer realm="unloop"`}, noRetry}
+	challenge := []provider.Header{{Name: "WWW-Authenticate", Value: `Bearer realm="unloop"`}, NoRetry}
 	switch {
 	case errors.Is(err, auth.ErrMissing):
 		return provider.Refusal{
@@ -137,7 +137,7 @@ func refuse(err error) (r provider.Refusal, result string) {
 		}, "missing"
 	case errors.As(err, &limited):
 		return provider.Refusal{
-			Status: http.StatusTooManyRequests, Code: "too_many_wrong_keys", Headers: []provider.Header{retryAfter(access.Seconds(limited.After)), noRetry},
+			Status: http.StatusTooManyRequests, Code: "too_many_wrong_keys", Headers: []provider.Header{retryAfter(access.Seconds(limited.After)), NoRetry},
 			Message: "too many wrong keys or tokens came from this address",
 		}, "limited"
 	case errors.Is(err, auth.ErrUnavailable):
@@ -153,8 +153,8 @@ func refuse(err error) (r provider.Refusal, result string) {
 	}
 }
 
-// noRetry says that the same key will be refused the next time, too.
-var noRetry = provider.Header{Name: "X-Should-Retry", Value: "false"}
+// NoRetry tells clients that the same request would be refused again.
+var NoRetry = provider.Header{Name: "X-Should-Retry", Value: "false"}
 
 func retryAfter(seconds string) provider.Header {
 	return provider.Header{Name: "Retry-After", Value: seconds}
@@ -180,7 +180,7 @@ func (g *Gate) Page(r *http.Request) *provider.Refusal {
 		return nil
 	}
 	g.foreign.WithLabelValues(fault.Code).Inc()
-	return &provider.Refusal{Status: http.StatusForbidden, Code: fault.Code, Message: fault.Message, Headers: []provider.Header{noRetry}}
+	return &provider.Refusal{Status: http.StatusForbidden, Code: fault.Code, Message: fault.Message, Headers: []provider.Header{NoRetry}}
 }
 
 // OwnPages removes the CORS headers of an upstream's answer if the gateway itself has allowed

@@ -36,6 +36,6 @@ func WebSocket(r *http.Request, f *provider.Format) *provider.Refusal {
 	return &provider.Refusal{
 		Status: http.StatusUpgradeRequired, Code: "websocket_not_supported",
 		Message: "Unloop reads " + f.NoSocket + " as HTTP requests, not over WebSocket: send POST to the same URL",
-		Headers: []provider.Header{{Name: "Upgrade", Value: "HTTP/1.1"}, {Name: "Connection", Value: "Upgrade"}, {Name: "X-Should-Retry", Value: "false"}},
+		Headers: []provider.Header{{Name: "Upgrade", Value: "HTTP/1.1"}, {Name: "Connection", Value: "Upgrade"}, NoRetry},
 	}
 }

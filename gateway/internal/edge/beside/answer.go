@@ -1,12 +1,13 @@
 package beside
 
 import (
-	"bytes"
 	"net/http"
+
+	"github.com/unloop/unloop/gateway/internal/edge/respond"
 )
 
-// answer writes the decision about a question. What is said about a large question may repeat parts
-// of it, and is made in turn. Without a turn a stop is said without them, and no hint is given.
+// answer writes the decision about a question. The answer to a large question may repeat parts of
+// it, and waits for its turn. Without a turn, a stop is answered without them, and no hint is given.
 func (h *Handler) answer(w http.ResponseWriter, r *http.Request, c caller, body []byte, v verdict) {
 	if v.message == "" {
 		c.answer(w, body, v)
@@ -19,24 +20,11 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, c caller, body 
 			v = verdict{}
 		}
 	}
-	k := &kept{ResponseWriter: w, status: http.StatusOK}
+	k := &respond.Recorder{Headers: w.Header()} // no turn lasts until its caller has read the answer
 	func() {
 		defer give()
 		c.answer(k, body, v)
 	}()
-	w.WriteHeader(k.status)
-	_, _ = w.Write(k.body.Bytes()) // who left needs no answer
+	w.WriteHeader(k.Status)
+	_, _ = w.Write(k.Body.Bytes()) // who left needs no answer
 }
-
-// kept keeps an answer, so that no turn lasts until its caller has read it.
-type kept struct {
-	http.ResponseWriter
-	status int
-	body   bytes.Buffer
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (k *kept) WriteHeader(status int) { k.status = status }
-
-// Write implements http.ResponseWriter.
-func (k *kept) Write(p []byte) (int, error) { return k.body.Write(p) }

@@ -5,25 +5,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/repair"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
-
-// edits counts the changes of bodies.
-type edits struct{ hints, repairs *prometheus.CounterVec }
-
-func newEdits(reg prometheus.Registerer) edits {
-	e := edits{
-		hints:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "unloop_gateway_hints_total", Help: "Hints by result: given, or no-place if the request has no place for one."}, []string{"result"}),
-		repairs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "unloop_gateway_repairs_total", Help: "Repairs of broken histories, by kind."}, []string{"kind"}),
-	}
-	reg.MustRegister(e.hints, e.repairs)
-	return e
-}
 
 // Repair returns the body of a request with a history of tool calls that the provider
 // accepts, and the changes in words; "" if there are none.
@@ -37,7 +23,7 @@ func (p *Proxy) Repair(req *request.Request, session string) (body *request.Body
 		p.log.Warn("history could not be repaired", "format", req.Provider.Name(), "error", err)
 	case report.Changed():
 		changes = report.String()
-		report.Each(func(kind string, n int) { p.edits.repairs.WithLabelValues(kind).Add(float64(n)) })
+		report.Each(func(kind string, n int) { p.repairs.WithLabelValues(kind).Add(float64(n)) })
 		p.log.Info("history repaired", "format", req.Provider.Name(), "session", session, "changes", changes)
 	}
 	return body, changes
@@ -52,12 +38,12 @@ func (p *Proxy) Hint(req *request.Request, b *request.Body, text, position strin
 	}
 	if err != nil {
 		fingerprint := f.GetFingerprint()
-		p.edits.hints.WithLabelValues("no-place").Inc()
+		p.hints.WithLabelValues("no-place").Inc()
 		p.log.Warn("request has no place for a hint", "format", req.Provider.Name(), "policy", f.GetPolicy(),
 			"fingerprint", hex.EncodeToString(fingerprint[:min(8, len(fingerprint))]), "error", err)
 		return b
 	}
-	p.edits.hints.WithLabelValues("given").Inc()
+	p.hints.WithLabelValues("given").Inc()
 	return body
 }
 

@@ -27,6 +27,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
 	"github.com/unloop/unloop/schemas/client"
+	"github.com/unloop/unloop/schemas/kit/metric"
 )
 
 const (
@@ -75,7 +76,8 @@ type Proxy struct {
 	reverse httputil.ReverseProxy
 	log     *slog.Logger
 	metrics *upstreams
-	edits   edits
+	// hints and repairs count the changes of bodies.
+	hints, repairs *prometheus.CounterVec
 	// upgraded are the connections that speak another protocol by now. The HTTP server
 	// does not wait for them.
 	upgraded sync.WaitGroup
@@ -83,7 +85,11 @@ type Proxy struct {
 
 // New returns a proxy over a transport.
 func New(transport http.RoundTripper, keys Keys, log *slog.Logger, reg prometheus.Registerer) *Proxy {
-	p := &Proxy{keys: keys, log: log, edits: newEdits(reg), metrics: newUpstreams(reg)}
+	p := &Proxy{
+		keys: keys, log: log, metrics: newUpstreams(reg),
+		hints:   metric.Counters(reg, "unloop_gateway_hints_total", "Hints by result: given, or no-place if the request has no place for one.", "result"),
+		repairs: metric.Counters(reg, "unloop_gateway_repairs_total", "Repairs of broken histories, by kind.", "kind"),
+	}
 	p.reverse = httputil.ReverseProxy{
 		Rewrite:       p.rewrite,
 		Transport:     again{transport},

@@ -439,8 +439,8 @@ func TestChangesOfBodiesAreCounted(t *testing.T) {
 			t.Errorf("%s: hinted to %s", name, body.Bytes)
 		}
 	}
-	given, none := testutil.ToFloat64(p.edits.hints.WithLabelValues("given")), testutil.ToFloat64(p.edits.hints.WithLabelValues("no-place"))
-	if orphans := testutil.ToFloat64(p.edits.repairs.WithLabelValues("orphans")); orphans != 1 || given != 2 || none != 1 {
+	given, none := testutil.ToFloat64(p.hints.WithLabelValues("given")), testutil.ToFloat64(p.hints.WithLabelValues("no-place"))
+	if orphans := testutil.ToFloat64(p.repairs.WithLabelValues("orphans")); orphans != 1 || given != 2 || none != 1 {
 		t.Errorf("%v orphans, %v hints given and %v without a place", orphans, given, none)
 	}
 }
@@ -496,7 +496,7 @@ func TestSignedBodiesStay(t *testing.T) {
 		if body := p.Hint(req, req.Body, "HINT", provider.Head, &checkpb.Finding{}); (body == req.Body) != c.stays {
 			t.Errorf("%s: hinted to %s", name, body.Bytes)
 		}
-		if none := testutil.ToFloat64(p.edits.hints.WithLabelValues("no-place")); (none == 1) != c.stays {
+		if none := testutil.ToFloat64(p.hints.WithLabelValues("no-place")); (none == 1) != c.stays {
 			t.Errorf("%s: %v hints without a place", name, none)
 		}
 	}

@@ -6,15 +6,15 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/unloop/unloop/schemas/kit/metric"
 )
 
-// upstreams has the metrics of each upstream that was asked.
+// upstreams has the metrics of each upstream, by name.
 type upstreams struct {
-	mu       sync.RWMutex
-	known    map[string]*upstreamMetrics
-	failures *prometheus.CounterVec
-	answers  *prometheus.CounterVec
-	seconds  *prometheus.HistogramVec
+	known             sync.Map // of *upstreamMetrics
+	failures, answers *prometheus.CounterVec
+	seconds           *prometheus.HistogramVec
 }
 
 // upstreamMetrics are the metrics of one upstream.
@@ -24,50 +24,27 @@ type upstreamMetrics struct {
 	seconds  prometheus.Observer
 }
 
-// classes are the labels of answers by their status.
-var classes = []string{"1xx", "2xx", "3xx", "4xx", "429", "5xx"}
+// classes are the labels of answers by their status; the first five stand for hundreds.
+var classes = []string{"1xx", "2xx", "3xx", "4xx", "5xx", "429"}
 
 func newUpstreams(reg prometheus.Registerer) *upstreams {
-	u := &upstreams{
-		known: map[string]*upstreamMetrics{},
-		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "unloop_gateway_upstream_errors_total", Help: "Requests that an upstream did not answer.",
-		}, []string{"upstream"}),
-		answers: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "unloop_gateway_upstream_answers_total", Help: "Upstream answers by status: 1xx, 2xx, 3xx, 4xx (other than 429), 429 or 5xx.",
-		}, []string{"upstream", "status"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "unloop_gateway_upstream_seconds", Help: "Time until the upstream's answer begins.",
-			Buckets: []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120},
-		}, []string{"upstream"}),
+	return &upstreams{
+		failures: metric.Counters(reg, "unloop_gateway_upstream_errors_total", "Requests that an upstream did not answer.", "upstream"),
+		answers:  metric.Counters(reg, "unloop_gateway_upstream_answers_total", "Upstream answers by status: 1xx, 2xx, 3xx, 4xx (other than 429), 429 or 5xx.", "upstream", "status"),
+		seconds:  metric.Histograms(reg, "unloop_gateway_upstream_seconds", "Time until the upstream's answer begins.", []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120}, "upstream"),
 	}
-	reg.MustRegister(u.failures, u.answers, u.seconds)
-	return u
 }
 
 // of returns the metrics of an upstream. All of them exist from its first request on.
 func (u *upstreams) of(name string) *upstreamMetrics {
-	u.mu.RLock()
-	one := u.known[name]
-	u.mu.RUnlock()
-	if one == nil {
-		one = u.first(name)
-	}
-	return one
-}
-
-// first makes the metrics of an upstream that was not asked before.
-func (u *upstreams) first(name string) *upstreamMetrics {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if one := u.known[name]; one != nil {
-		return one
+	if known, ok := u.known.Load(name); ok {
+		return known.(*upstreamMetrics)
 	}
 	one := &upstreamMetrics{failures: u.failures.WithLabelValues(name), answers: map[string]prometheus.Counter{}, seconds: u.seconds.WithLabelValues(name)}
 	for _, class := range classes {
 		one.answers[class] = u.answers.WithLabelValues(name, class)
 	}
-	u.known[name] = one
+	u.known.Store(name, one) // another goroutine's has the same metrics
 	return one
 }
 
@@ -78,18 +55,11 @@ func (u *upstreamMetrics) answered(status int, after time.Duration) {
 }
 
 func class(status int) string {
-	if status == http.StatusTooManyRequests {
+	switch hundreds := status / 100; {
+	case status == http.StatusTooManyRequests:
 		return "429"
-	}
-	switch status / 100 {
-	case 1:
-		return "1xx"
-	case 2:
-		return "2xx"
-	case 3:
-		return "3xx"
-	case 4:
-		return "4xx"
+	case 1 <= hundreds && hundreds <= 5:
+		return classes[hundreds-1]
 	default: // there is no other class
 		return "5xx"
 	}

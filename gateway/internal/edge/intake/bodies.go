@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/unloop/unloop/gateway/internal/share/fair"
+	"github.com/unloop/unloop/schemas/kit/metric"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
@@ -35,7 +36,7 @@ const (
 var ErrNoRoom = errors.New("no memory for the request body")
 
 // Bodies accounts for the memory of all bodies and their copies, shared by caller. It also
-// remembers bodies that were too large. The nil Bodies has no bounds.
+// remembers bodies that were too large.
 type Bodies struct {
 	size    int64
 	refused prometheus.Counter
@@ -65,13 +66,11 @@ func NewBodies(size int64, reg prometheus.Registerer) *Bodies {
 	if size == 0 {
 		size = min(service.MemoryLimit()/4, mostMemory)
 	}
-	b := &Bodies{
+	return &Bodies{
 		size: size, passed: newPassed(), by: map[fair.Caller]int64{}, coming: map[*Upload]time.Time{},
-		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "unloop_gateway_bodies_refused_total", Help: "Requests refused because the memory for bodies, or the caller's share of it, was full."}),
-		held:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "unloop_gateway_body_bytes", Help: "Memory reserved for request bodies."}),
+		refused: metric.Counter(reg, "unloop_gateway_bodies_refused_total", "Requests refused because the memory for bodies, or the caller's share of it, was full."),
+		held:    metric.Gauge(reg, "unloop_gateway_body_bytes", "Memory reserved for request bodies."),
 	}
-	reg.MustRegister(b.refused, b.held)
-	return b
 }
 
 // Watch bounds the memory and the idle time of a request's body until Free is called.
@@ -80,7 +79,7 @@ func (b *Bodies) Watch(w http.ResponseWriter, r *http.Request, caller fair.Calle
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
-	u := &Upload{ReadCloser: r.Body, conn: http.NewResponseController(w), announced: r.ContentLength, memory: memory{of: b, ctx: r.Context(), caller: caller}}
+	u := &Upload{ReadCloser: r.Body, conn: http.NewResponseController(w), announced: r.ContentLength, memory: Memory{of: b, ctx: r.Context(), caller: caller}}
 	r.Body = u
 	return u
 }

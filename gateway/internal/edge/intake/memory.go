@@ -7,8 +7,9 @@ import (
 	"github.com/unloop/unloop/gateway/internal/share/fair"
 )
 
-// memory is the memory of one body and its copies. It belongs to one goroutine.
-type memory struct {
+// Memory is the memory of one body and its copies, or of messages that carry bodies. It
+// belongs to one goroutine.
+type Memory struct {
 	of     *Bodies
 	caller fair.Caller
 	ctx    context.Context // the request's
@@ -23,13 +24,13 @@ type memory struct {
 
 // missing returns how much more memory must be taken for n more bytes. A body that is larger
 // than the share of one caller takes that whole share.
-func (m *memory) missing(n int64) int64 {
+func (m *Memory) missing(n int64) int64 {
 	return min(m.used+n, fair.Most(m.of.size)) - m.taken
 }
 
 // try takes n more bytes if there are any.
-func (m *memory) try(n int64) error {
-	if m.of == nil || m.passing {
+func (m *Memory) try(n int64) error {
+	if m.passing {
 		return nil
 	}
 	if more := m.missing(n); more > 0 {
@@ -45,15 +46,15 @@ func (m *memory) try(n int64) error {
 }
 
 // again waits for memory for the tries so far and the one that failed, and begins them anew.
-func (m *memory) again() error {
+func (m *Memory) again() error {
 	n := m.tried
 	m.used, m.tried = m.used-n, 0
 	return m.prepare(n + m.lacked)
 }
 
 // prepare waits until there is memory for n more bytes, and takes it for a later use.
-func (m *memory) prepare(n int64) error {
-	if m.of == nil || m.passing {
+func (m *Memory) prepare(n int64) error {
+	if m.passing {
 		return nil
 	}
 	if more := m.missing(n); more > 0 {
@@ -65,49 +66,37 @@ func (m *memory) prepare(n int64) error {
 	return nil
 }
 
-// take waits for n more bytes.
-func (m *memory) take(n int64) error {
-	if err := m.prepare(n); err != nil {
+// Take waits for n more bytes. Its error is ErrNoRoom.
+func (m *Memory) Take(n int) error {
+	if err := m.prepare(int64(n)); err != nil {
 		return err
 	}
-	m.used += n
+	m.used += int64(n)
 	return nil
 }
 
-// give gives n bytes back.
-func (m *memory) give(n int64) {
-	if m.of == nil || m.passing {
+// Give returns n bytes.
+func (m *Memory) Give(n int) {
+	if m.passing {
 		return
 	}
-	m.used -= n
+	m.used -= int64(n)
 	if rest := m.taken - max(m.used, 0); rest > 0 {
 		m.taken -= rest
 		m.of.release(m.caller, rest)
 	}
 }
 
-// release gives all memory back, once. Nothing is taken afterwards.
-func (m *memory) release() {
+// Free returns all memory, once. Nothing is taken afterwards.
+func (m *Memory) Free() {
 	m.freed.Do(func() {
-		if m.of != nil && m.taken > 0 {
+		if m.taken > 0 {
 			m.of.release(m.caller, m.taken)
 		}
 	})
 }
 
-// Memory is memory for messages that carry bodies. It belongs to one goroutine.
-type Memory struct{ memory }
-
 // Reserve returns the memory of a caller that has taken none yet.
 func (b *Bodies) Reserve(ctx context.Context, caller fair.Caller) *Memory {
-	return &Memory{memory{of: b, ctx: ctx, caller: caller}}
+	return &Memory{of: b, ctx: ctx, caller: caller}
 }
-
-// Take waits for n more bytes. Its error is ErrNoRoom.
-func (m *Memory) Take(n int) error { return m.take(int64(n)) }
-
-// Give gives n bytes back.
-func (m *Memory) Give(n int) { m.give(int64(n)) }
-
-// Free gives all of it back.
-func (m *Memory) Free() { m.release() }

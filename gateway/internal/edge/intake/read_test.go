@@ -25,8 +25,8 @@ import (
 func TestUploadWithoutABodyIsNoneAtAll(t *testing.T) {
 	t.Parallel()
 	r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
-	var none *Bodies
-	if u := none.Watch(httptest.NewRecorder(), r, 1); u != nil || r.Body != http.NoBody || Broken(r) {
+	bodies := NewBodies(1<<20, prometheus.NewRegistry())
+	if u := bodies.Watch(httptest.NewRecorder(), r, 1); u != nil || r.Body != http.NoBody || Broken(r) {
 		t.Errorf("watched %v", u)
 	}
 	var u *Upload
@@ -73,10 +73,10 @@ func TestRead(t *testing.T) {
 func TestABodyThatEndsEarlyIsBroken(t *testing.T) {
 	t.Parallel()
 	for name, length := range map[string]int64{"announced": 10, "of unknown length": -1} {
-		var none *Bodies
+		bodies := NewBodies(1<<20, prometheus.NewRegistry())
 		r := httptest.NewRequest(http.MethodPost, "/", io.MultiReader(strings.NewReader("ab"), iotest.ErrReader(io.ErrUnexpectedEOF)))
 		r.ContentLength = length
-		none.Watch(httptest.NewRecorder(), r, 1)
+		bodies.Watch(httptest.NewRecorder(), r, 1)
 		if _, err := Read(r, 100); !errors.Is(err, io.ErrUnexpectedEOF) || !Broken(r) {
 			t.Errorf("%s: %v, broken %v", name, err, Broken(r))
 		}
@@ -103,9 +103,9 @@ func TestRefusal(t *testing.T) {
 
 func TestDeadlinesOfAnAnsweredRequestStand(t *testing.T) {
 	t.Parallel()
-	var none *Bodies
+	bodies := NewBodies(1<<20, prometheus.NewRegistry())
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("ab"))
-	defer none.Watch(httptest.NewRecorder(), r, 1).Free()
+	defer bodies.Watch(httptest.NewRecorder(), r, 1).Free()
 	Hurry(r)
 	Hurry(r)
 	if text, err := io.ReadAll(r.Body); err != nil || string(text) != "ab" || Broken(r) {

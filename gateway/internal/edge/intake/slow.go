@@ -44,9 +44,6 @@ func (b *Bodies) cutSlow(now time.Time) {
 // takes counts against it, not the wait for memory.
 func (u *Upload) receive(p []byte) (int, error) {
 	b, began := u.memory.of, time.Now()
-	if b == nil {
-		return u.ReadCloser.Read(p)
-	}
 	b.mu.Lock()
 	b.coming[u] = began.Add(slowAfter + time.Duration(u.memory.used)*time.Second/leastPace - u.waited)
 	b.mu.Unlock()

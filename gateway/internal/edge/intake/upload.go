@@ -21,7 +21,7 @@ type Upload struct {
 	announced int64
 	// waited is for how long the client was waited for.
 	waited time.Duration
-	memory memory
+	memory Memory
 	// failed says that the body ended early, ended that it did not.
 	failed, ended atomic.Bool
 	// hurried says that the deadline stands.
@@ -31,7 +31,7 @@ type Upload struct {
 // Free releases the memory of the body.
 func (u *Upload) Free() {
 	if u != nil {
-		u.memory.release()
+		u.memory.Free()
 	}
 }
 
@@ -46,13 +46,13 @@ func (u *Upload) Take(n int) error {
 	if u == nil {
 		return nil
 	}
-	return u.memory.take(int64(n))
+	return u.memory.Take(n)
 }
 
 // Give gives back memory that Take took.
 func (u *Upload) Give(n int) {
 	if u != nil {
-		u.memory.give(int64(n))
+		u.memory.Give(n)
 	}
 }
 

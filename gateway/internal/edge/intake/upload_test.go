@@ -52,14 +52,14 @@ func TestWhatIsMadeOfABodyTakesMemory(t *testing.T) {
 	if err := u.Try(200_000); err != nil {
 		t.Fatal(err)
 	}
-	other := memory{of: all, ctx: t.Context(), caller: 1}
-	if err := other.take(200_000); err != nil {
+	other := all.Reserve(t.Context(), 1)
+	if err := other.Take(200_000); err != nil {
 		t.Fatal(err)
 	}
 	if err := u.Try(100_000); err == nil {
 		t.Error("a caller gets more than its half")
 	}
-	go other.release()
+	go other.Free()
 	if err := u.Again(); err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func (h *Handler) authorize(ctx context.Context, q *connect.Request[authv3.Check
 	}
 	w := newWriter(nil)
 	h.cfg.Gateway.Decide(w, r)
-	if w.status == respond.StatusClientLeft || ctx.Err() != nil {
+	if w.Status == respond.StatusClientLeft || ctx.Err() != nil {
 		return nil, connect.NewError(connect.CodeCanceled, context.Cause(ctx))
 	}
 	return connect.NewResponse(authorized(w, removed)), nil
@@ -57,22 +57,22 @@ func (h *Handler) authorize(ctx context.Context, q *connect.Request[authv3.Check
 
 // authorized returns the answer of the gateway as Envoy obeys it.
 func authorized(w *writer, removed []string) *authv3.CheckResponse {
-	if w.status < http.StatusMultipleChoices {
+	if w.Status < http.StatusMultipleChoices {
 		return &authv3.CheckResponse{
 			Status: &statuspb.Status{},
 			HttpResponse: &authv3.CheckResponse_OkResponse{OkResponse: &authv3.OkHttpResponse{
-				HeadersToRemove: removed, ResponseHeadersToAdd: replaced(w.header),
+				HeadersToRemove: removed, ResponseHeadersToAdd: replaced(w.Headers),
 			}},
 		}
 	}
 	code := connect.CodePermissionDenied
-	if w.status == http.StatusUnauthorized {
+	if w.Status == http.StatusUnauthorized {
 		code = connect.CodeUnauthenticated
 	}
 	return &authv3.CheckResponse{
 		Status: &statuspb.Status{Code: int32(code)}, //nolint:gosec // codes are small
 		HttpResponse: &authv3.CheckResponse_DeniedResponse{DeniedResponse: &authv3.DeniedHttpResponse{
-			Status: statusOf(w.status), Headers: replaced(w.header), Body: strings.ToValidUTF8(w.body.String(), ""),
+			Status: statusOf(w.Status), Headers: replaced(w.Headers), Body: strings.ToValidUTF8(w.Body.String(), ""),
 		}},
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strings"
 
@@ -216,14 +215,9 @@ func (a *asker) ask(call client.ToolCall) (*client.ToolDecision, *client.Error) 
 	if fault != nil {
 		return nil, fault
 	}
-	tool, ok := decision.(client.ToolDecision)
-	if !ok {
-		return nil, &client.Error{Status: http.StatusInternalServerError, Message: errNoTool.Error()}
-	}
+	tool, _ := decision.(client.ToolDecision) // as for each client.ToolCall
 	return &tool, nil
 }
-
-var errNoTool = errors.New("a call is no request")
 
 // toolPath stands for the path of a call, which has none of HTTP.
 const toolPath = "/mcp"

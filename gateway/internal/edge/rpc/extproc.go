@@ -102,9 +102,9 @@ func (x *exchange) finish(w *writer) {
 		_ = x.upload.Close() // nobody reads the rest
 	}
 	x.mu.Lock()
-	if x.in == nil && !x.decided && w.status != 0 && w.status != respond.StatusClientLeft {
+	if x.in == nil && !x.decided && w.Status != 0 && w.Status != respond.StatusClientLeft {
 		x.decided, x.stop = true, &procv3.ImmediateResponse{
-			Status: statusOf(w.status), Headers: &procv3.HeaderMutation{SetHeaders: replaced(w.header)}, Body: w.body.Bytes(), Details: "unloop",
+			Status: statusOf(w.Status), Headers: &procv3.HeaderMutation{SetHeaders: replaced(w.Headers)}, Body: w.Body.Bytes(), Details: "unloop",
 		}
 		x.settle()
 	}

@@ -1,36 +1,21 @@
 package rpc
 
 import (
-	"bytes"
 	"net/http"
 	"time"
+
+	"github.com/unloop/unloop/gateway/internal/edge/respond"
 )
 
 // writer keeps an answer of the gateway's own. It implements http.ResponseWriter.
 type writer struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
+	respond.Recorder
 	// upload is the body of the request; nil for one that came whole.
 	upload *upload
 }
 
-func newWriter(u *upload) *writer { return &writer{header: http.Header{}, upload: u} }
-
-// Header implements http.ResponseWriter.
-func (w *writer) Header() http.Header { return w.header }
-
-// WriteHeader implements http.ResponseWriter.
-func (w *writer) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
-	}
-}
-
-// Write implements http.ResponseWriter.
-func (w *writer) Write(p []byte) (int, error) {
-	w.WriteHeader(http.StatusOK)
-	return w.body.Write(p)
+func newWriter(u *upload) *writer {
+	return &writer{Recorder: respond.Recorder{Headers: http.Header{}}, upload: u}
 }
 
 // SetReadDeadline sets when the request's body has to go on; see http.ResponseController.

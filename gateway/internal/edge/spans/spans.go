@@ -23,6 +23,9 @@ import (
 // Outcome describes the outcome of a request in its span.
 func Outcome(ctx context.Context, req *request.Request, from *request.Subject, out *outcome.Outcome) {
 	span := trace.SpanFromContext(ctx)
+	if !span.IsRecording() {
+		return
+	}
 	span.SetName(req.Method + " " + req.Provider.Name())
 	span.SetAttributes(promptAttributes(req, from)...)
 	span.SetAttributes(
@@ -48,6 +51,9 @@ func Outcome(ctx context.Context, req *request.Request, from *request.Subject, o
 
 // Status notes the status of the answer to a request in a span.
 func Status(span trace.Span, status int, failed bool) {
+	if !span.IsRecording() {
+		return
+	}
 	span.SetAttributes(attribute.Int("http.response.status_code", status))
 	if failed {
 		span.SetAttributes(attribute.String("error.type", strconv.Itoa(status)))
@@ -56,8 +62,8 @@ func Status(span trace.Span, status int, failed bool) {
 }
 
 // Answer notes the status of the answer in the span of a request.
-func Answer(ctx context.Context, a *account.Account) {
-	Status(trace.SpanFromContext(ctx), a.Status, a.Status >= http.StatusInternalServerError)
+func Answer(ctx context.Context, status int) {
+	Status(trace.SpanFromContext(ctx), status, status >= http.StatusInternalServerError)
 }
 
 // maxModel bounds the names of models in spans, in bytes.

@@ -63,19 +63,18 @@ func New(reg prometheus.Registerer) *Limiter {
 	n := runtime.GOMAXPROCS(0)
 	var starvation natskit.Starvation
 	readers := max(1, n-1)
-	t := newLimiter(
+	t := newLimiter(reg,
 		newLane(n*leastPerProcessor, n*mostPerProcessor, n*waitingPerProcessor, Patience, starvation.Since),
 		newLane(readers, readers, n*waitingPerProcessor, patienceLarge, func() bool { return false }),
 	)
-	reg.MustRegister(t.seconds)
 	metric.GaugeFunc(reg, "unloop_gateway_turns_waiting", "Requests that are queued for their check.", func() float64 {
 		return float64(t.checks.queued() + t.large.queued())
 	})
 	return t
 }
 
-func newLimiter(checks, large *lane) *Limiter {
-	return &Limiter{checks, large, metric.Histogram(nil, "unloop_gateway_turn_seconds", "Time that queued requests waited until their check began.", []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1})}
+func newLimiter(reg prometheus.Registerer, checks, large *lane) *Limiter {
+	return &Limiter{checks, large, metric.Histogram(reg, "unloop_gateway_turn_seconds", "Time that queued requests waited until their check began.", []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1})}
 }
 
 // Slot is the slot of one request. Its methods belong to one goroutine.

@@ -13,7 +13,7 @@ import (
 // one is room for one request, and for some that wait.
 func one(waiting int) *Limiter {
 	lane := newLane(1, 1, waiting, Patience, func() bool { return false })
-	return newLimiter(lane, newLane(1, 1, waiting, patienceLarge, func() bool { return false }))
+	return newLimiter(nil, lane, newLane(1, 1, waiting, patienceLarge, func() bool { return false }))
 }
 
 // take takes a slot at once.
@@ -92,7 +92,7 @@ func TestOneCallerDoesNotTakeAllPlaces(t *testing.T) {
 func TestLargeBodiesHoldUpNoSmallOnes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		slots := newLimiter(newLane(4, 4, 100, Patience, func() bool { return false }), newLane(1, 1, 100, patienceLarge, func() bool { return false }))
+		slots := newLimiter(nil, newLane(4, 4, 100, Patience, func() bool { return false }), newLane(1, 1, 100, patienceLarge, func() bool { return false }))
 		reading := take(t, slots, true)
 		order := queue(t, slots, true, "aaaaa")
 		for range 3 {
