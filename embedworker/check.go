@@ -150,12 +150,16 @@ func query(r *semanticpb.SemanticRequest) semantic.Query {
 	q := semantic.Query{
 		ScopeKind: scopeKinds[r.GetScopeKind()], ScopeKey: r.GetScopeKey(), ID: r.GetRequestId(), Replaces: r.GetReplaces(),
 		Text: r.GetText(), Said: r.GetExchange().GetSaid(), Answered: r.GetExchange().GetAnswered(),
-		Threshold: r.GetThreshold(), MinMatches: int(r.GetMinMatches()), MinWords: int(r.GetMinWords()),
-		Keep: int(r.GetHistorySize()), TTL: time.Duration(r.GetTtlSeconds()) * time.Second,
-		StoreText: r.GetStoreText(), SourceRule: r.GetSourceRule(), Peek: r.GetPeek(),
-		Method: methods[r.GetCompare()], LeaveIdentical: r.GetLeaveIdentical(), UsualThreshold: r.GetUsualThreshold(),
-		Sentences: compare.SentencesOf(trace.GetSentences()), Beginnings: compare.SentencesOf(trace.GetBeginnings()), Digest: trace.GetDigest(), Earlier: trace.GetEarlier(), Further: trace.GetFurther(), Others: trace.GetOthers(),
-		Lazy: r.GetLazy() && trace != nil && trace.Details != nil, Details: details.Sum(trace.GetDetails()),
+		MinWords: int(r.GetMinWords()), Keep: int(r.GetHistorySize()), TTL: time.Duration(r.GetTtlSeconds()) * time.Second,
+		StoreText: r.GetStoreText(), Peek: r.GetPeek(), UsualThreshold: r.GetUsualThreshold(), Lazy: r.GetLazy() && trace != nil && trace.Details != nil,
+		Rule: compare.Rule{
+			Threshold: r.GetThreshold(), MinMatches: int(r.GetMinMatches()), AnyDetails: r.GetSourceRule(), Method: methods[r.GetCompare()],
+			LeaveIdentical: r.GetLeaveIdentical(), Earlier: trace.GetEarlier(), Further: trace.GetFurther(), Others: trace.GetOthers(),
+		},
+		Subject: compare.Subject{
+			Digest: trace.GetDigest(), Details: details.Sum(trace.GetDetails()),
+			Sentences: compare.SentencesOf(trace.GetSentences()), Beginnings: compare.SentencesOf(trace.GetBeginnings()),
+		},
 	}
 	for _, e := range r.GetExchange().GetAlike() {
 		q.Alike = append(q.Alike, semantic.Exchange{Said: e.GetSaid(), Answered: e.GetAnswered(), Digest: e.GetDigest()})

@@ -3,12 +3,10 @@ package notifier
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"net/netip"
 	"strings"
 	"time"
 
-	"github.com/unloop/unloop/notifier/internal/outbound"
 	"github.com/unloop/unloop/notifier/internal/pull"
 	"github.com/unloop/unloop/schemas/kit/service"
 )
@@ -131,18 +129,17 @@ func (c Config) key() ([]byte, error) {
 	}
 }
 
-// allowed are the networks of AllowCIDR; an address without a length is a
-// network of its own.
-func (c Config) allowed() ([]netip.Prefix, error) {
-	var allowed []netip.Prefix
-	var faults []error
+// allowed returns the networks of AllowCIDR. An address is a network of its own.
+func (c Config) allowed() (allowed []netip.Prefix, err error) {
+	var faults service.Faults
 	for _, text := range c.AllowCIDR {
-		prefix, err := outbound.ParseNetwork(strings.TrimSpace(text))
-		if err != nil {
-			faults = append(faults, fmt.Errorf("--allow-cidr %q is no network; write it like 10.0.0.0/8 or fd00::/8", text))
-			continue
+		prefix, err := netip.ParsePrefix(strings.TrimSpace(text))
+		if addr, addrErr := netip.ParseAddr(strings.TrimSpace(text)); addrErr == nil {
+			addr = addr.Unmap()
+			prefix, err = addr.Prefix(addr.BitLen())
 		}
+		faults.Check(err == nil && !prefix.Addr().Is4In6(), "--allow-cidr %q is no network; write it like 10.0.0.0/8 or fd00::/8", text)
 		allowed = append(allowed, prefix)
 	}
-	return allowed, errors.Join(faults...)
+	return allowed, faults.Err()
 }

@@ -52,10 +52,11 @@ func runChild(url, target string) error {
 	if err != nil {
 		return err
 	}
-	n, err := notifier.New(crashConfig(target), service.Deps{Log: log, Metrics: prometheus.NewRegistry(), NATS: conn}, notifier.WithMargin(time.Second))
+	n, err := notifier.New(crashConfig(target), service.Deps{Log: log, Metrics: prometheus.NewRegistry(), NATS: conn})
 	if err != nil {
 		return err
 	}
+	n.SetMargin(time.Second)
 	return n.Run(context.Background())
 }
 

@@ -58,7 +58,7 @@ func newFleet(n *Notifier) (_ *fleet, err error) {
 		}
 	}
 	f.pipeline = deliver.New(deliver.Config{
-		NATS: n.deps.NATS, Layout: n.deps.Layout, Log: n.log, Metrics: n.deps.Metrics, Traces: n.deps.Traces, Silences: f.silences.All, Grace: n.cfg.WebhookGrace, Margin: n.margin, Page: n.cfg.Page,
+		NATS: n.deps.NATS, Layout: n.deps.Layout, Log: n.log, Metrics: n.deps.Metrics, Traces: n.deps.Traces, Silences: f.silences.All, Grace: n.cfg.WebhookGrace, Page: n.cfg.Page,
 	})
 	return f, nil
 }

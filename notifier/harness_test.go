@@ -64,10 +64,11 @@ func start(t *testing.T, nc *nats.Conn, cfg notifier.Config) *running {
 		t.Fatalf("connect: %v", err)
 	}
 	t.Cleanup(conn.Close)
-	n, err := notifier.New(cfg, service.Deps{Log: log, Metrics: r.reg, NATS: conn}, notifier.WithMargin(time.Second))
+	n, err := notifier.New(cfg, service.Deps{Log: log, Metrics: r.reg, NATS: conn})
 	if err != nil {
 		t.Fatalf("new: %v", err)
 	}
+	n.SetMargin(time.Second)
 	ctx, cancel := context.WithCancel(context.Background())
 	r.Notifier, r.cancel = n, cancel
 	ended := make(chan error, 1)

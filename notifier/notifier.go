@@ -3,7 +3,6 @@ package notifier
 import (
 	"context"
 	"log/slog"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -18,31 +17,19 @@ type Notifier struct {
 	deps  service.Deps
 	log   *slog.Logger
 	ready service.Readiness
-	// margin is how much longer than an attempt a claim stands; 0 is the standard.
-	margin time.Duration
 	// fleet is nil when there is nothing to deliver to.
 	fleet *fleet
 	// dashboard is nil without --dashboard.
 	dashboard *dashboard
 }
 
-// Option changes what New makes.
-type Option func(*Notifier)
-
-// WithMargin sets how much longer than an attempt a notifier's claim lasts before another
-// one takes over its message.
-func WithMargin(margin time.Duration) Option { return func(n *Notifier) { n.margin = margin } }
-
 // New returns a notifier; it dials nothing yet. It errs when the configuration
 // is faulty.
-func New(cfg Config, deps service.Deps, opts ...Option) (_ *Notifier, err error) {
+func New(cfg Config, deps service.Deps) (_ *Notifier, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	n := &Notifier{cfg: cfg, deps: deps, log: deps.Log}
-	for _, opt := range opts {
-		opt(n)
-	}
 	if cfg.Dashboard {
 		n.dashboard = newDashboard(deps)
 	}

@@ -36,17 +36,6 @@ func FromDistance(distance float64) float64 {
 	return 1 - max(0, min(2, distance))/2
 }
 
-// Similarity returns the similarity of two subjects (0 to 1): that of their less
-// similar halves, since an agent that gets a new answer to the same words makes
-// progress. It is 0 for subjects of different kinds.
-func Similarity(a, b Subject) float64 {
-	halves := make([]plain, len(b.Halves))
-	for i, h := range b.Halves {
-		halves[i] = h
-	}
-	return SimilarityTo(a, halves)
-}
-
 // Stored is a vector as a store keeps it; an empty half has no coordinates.
 type Stored interface {
 	Dim() int
@@ -54,13 +43,19 @@ type Stored interface {
 	Cosine(with []float32) float64
 }
 
-type plain []float32
+// Plain is a unit vector that is stored as it is.
+type Plain []float32
 
-func (p plain) Dim() int                      { return len(p) }
-func (p plain) Cosine(with []float32) float64 { return embed.Cosine(with, p) }
+// Dim implements Stored.
+func (p Plain) Dim() int { return len(p) }
 
-// SimilarityTo is Similarity to the stored halves of another subject.
-func SimilarityTo[V Stored](a Subject, halves []V) float64 {
+// Cosine implements Stored.
+func (p Plain) Cosine(with []float32) float64 { return embed.Cosine(with, p) }
+
+// Similarity returns the similarity of a subject to another one whose halves are stored (0 to
+// 1): that of their less similar halves, since an agent that gets a new answer to the same
+// words makes progress. It is 0 for subjects of different kinds.
+func Similarity[V Stored](a Subject, halves []V) float64 {
 	if len(a.Halves) != len(halves) {
 		return 0
 	}

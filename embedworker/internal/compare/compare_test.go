@@ -86,7 +86,7 @@ func TestBothHalvesMustBeSimilar(t *testing.T) {
 		"a text, an exchange":  {[][]float32{x}, [][]float32{x, y}, 0},
 		"vectors of two kinds": {[][]float32{x}, [][]float32{{1, 0, 0}}, 0},
 	} {
-		if got := compare.Similarity(compare.Subject{Halves: c.a}, compare.Subject{Halves: c.b}); math.Abs(got-c.want) > 1e-6 {
+		if got := similarity(compare.Subject{Halves: c.a}, compare.Subject{Halves: c.b}); math.Abs(got-c.want) > 1e-6 {
 			t.Errorf("%s: %g, want %g", name, got, c.want)
 		}
 	}
@@ -110,10 +110,18 @@ func TestNearRepeatsAreFoundAndHonestPairsAreNot(t *testing.T) {
 	}
 }
 
-func score(tb testing.TB, e embed.Embedder, p pair) (similarity float64, sameDetails bool) {
+func similarity(a, b compare.Subject) float64 {
+	halves := make([]compare.Plain, len(b.Halves))
+	for i, h := range b.Halves {
+		halves[i] = h
+	}
+	return compare.Similarity(a, halves)
+}
+
+func score(tb testing.TB, e embed.Embedder, p pair) (float64, bool) {
 	tb.Helper()
 	a, b := subject(tb, e, p.a), subject(tb, e, p.b)
-	return compare.Similarity(a, b), a.Details == b.Details
+	return similarity(a, b), a.Details == b.Details
 }
 
 // TestAPromptThatGrowsByItsOwnRetryIsFound is the classic loop: each call sends
@@ -141,7 +149,7 @@ func TestAPromptThatGrowsByItsOwnRetryIsFound(t *testing.T) {
 
 func compared(s compare.Subject, history []compare.Subject) (past []compare.Past) {
 	for _, h := range history {
-		past = append(past, compare.Past{Similarity: compare.Similarity(s, h), SameDetails: s.Details == h.Details})
+		past = append(past, compare.Past{Similarity: similarity(s, h), SameDetails: s.Details == h.Details})
 	}
 	return past
 }

@@ -30,14 +30,6 @@ func NewCached(e Embedder, size int, onHit func()) (*Cached, error) {
 	return &Cached{Embedder: e, vectors: vectors, onHit: onHit}, nil
 }
 
-// Within returns the embedder's own threshold within one conversation; 0 if it has none.
-func (c *Cached) Within() float64 {
-	if e, ok := c.Embedder.(interface{ Within() float64 }); ok {
-		return e.Within()
-	}
-	return 0
-}
-
 // Embed implements Embedder. The vectors are shared: they must not be changed.
 func (c *Cached) Embed(ctx context.Context, texts ...string) ([][]float32, error) {
 	out := make([][]float32, len(texts))

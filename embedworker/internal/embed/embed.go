@@ -20,6 +20,9 @@ type Embedder interface {
 	Name() string
 	// Dim is the length of every vector.
 	Dim() int
+	// Within returns the similarity above which two exchanges of one conversation are the
+	// same, if that is lower than the default threshold of policies; else 0.
+	Within() float64
 	// Embed returns one vector of length 1 for each text. It errs with ErrEmpty
 	// for a text without any word, ErrBusy at once where too much is waiting,
 	// ErrInference where the model cannot run, or the context's error.

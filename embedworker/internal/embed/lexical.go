@@ -50,9 +50,8 @@ func (*Lexical) Name() string { return lexicalName }
 // Dim implements Embedder.
 func (*Lexical) Dim() int { return lexicalDim }
 
-// Within is the similarity that two exchanges of one conversation must exceed to be
-// taken for the same: less than the 0.95 of models, as other words for the same
-// are strangers to it.
+// Within implements Embedder. It is less than the 0.95 of models, because a synonym has
+// nothing in common with the word that it replaces.
 func (*Lexical) Within() float64 { return 0.90 }
 
 // Close implements Embedder.

@@ -104,6 +104,8 @@ func (m *model) Name() string { return m.name }
 
 func (m *model) Dim() int { return m.session.Dim() }
 
+func (*model) Within() float64 { return 0 }
+
 // Close implements Embedder.
 func (m *model) Close() error {
 	m.batcher.close()

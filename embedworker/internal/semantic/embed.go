@@ -31,7 +31,7 @@ const (
 
 // isLazy reports whether a query may be answered without a vector.
 func (c *Checker) isLazy(q Query) bool {
-	return q.Lazy && blank(q.Text) && !q.SourceRule && q.Method != compare.BySentences && q.Digest != 0 && !c.store.NeedsVectors()
+	return q.Lazy && blank(q.Text) && !q.AnyDetails && q.Method != compare.BySentences && q.Digest != 0 && !c.store.NeedsVectors()
 }
 
 // checkUnembedded answers a query without a vector. It is remembered if the reason to embed
@@ -93,7 +93,8 @@ func (c *Checker) unembedded(q Query, candidates []vectors.Found) (out []Exchang
 
 // subject returns the subject of a query with the given halves.
 func (q Query) subject(halves [][]float32) compare.Subject {
-	return compare.Subject{Halves: halves, Details: q.Details, Sentences: q.Sentences, Beginnings: q.Beginnings, Digest: q.Digest}
+	q.Halves = halves
+	return q.Subject
 }
 
 // embed returns the request to compare a query, and the number of texts and exchanges that
@@ -105,7 +106,7 @@ func (c *Checker) embed(ctx context.Context, q Query, reason string, before []Ex
 	}
 	texts := q.halves()
 	n := len(texts)
-	if !q.SourceRule {
+	if !q.AnyDetails {
 		sum, steady := details.Read(texts...)
 		if texts = steady; reason == always {
 			q.Details = sum

@@ -37,8 +37,9 @@ type session []semantic.Exchange
 // add adds an exchange and returns its query.
 func (s *session) add(said, answered string) semantic.Query {
 	q := semantic.Query{
-		ScopeKind: "session", ScopeKey: "s", Said: said, Answered: answered, Threshold: .95, MinMatches: 2, MinWords: 4,
-		Digest: uint64(len(*s) + 1), Lazy: true, Details: details.Of(said, answered),
+		ScopeKind: "session", ScopeKey: "s", Said: said, Answered: answered, MinWords: 4, Lazy: true,
+		Rule:    compare.Rule{Threshold: .95, MinMatches: 2},
+		Subject: compare.Subject{Digest: uint64(len(*s) + 1), Details: details.Of(said, answered)},
 	}
 	for _, e := range slices.Backward(*s) {
 		q.Earlier = append(q.Earlier, e.Digest)
@@ -111,7 +112,7 @@ func TestEverythingIsEmbeddedWhereLaterQueriesCouldNotShowIt(t *testing.T) {
 	}{
 		"a lazy query":         {same, func(*semantic.Query) {}, map[string]int{"unneeded": 2, "alike": 1, "earlier": 2}},
 		"no lazy query":        {same, func(q *semantic.Query) { q.Lazy = false }, map[string]int{"always": 3}},
-		"the source's rule":    {same, func(q *semantic.Query) { q.SourceRule = true }, map[string]int{"always": 3}},
+		"the source's rule":    {same, func(q *semantic.Query) { q.AnyDetails = true }, map[string]int{"always": 3}},
 		"no digest":            {same, func(q *semantic.Query) { q.Digest = 0 }, map[string]int{"always": 3}},
 		"another conversation": {same, func(q *semantic.Query) { q.Earlier = nil }, map[string]int{"unneeded": 1, "unshown": 1, "alike": 1, "earlier": 1}},
 		"its own conversation": {same, func(q *semantic.Query) { q.Earlier, q.Method = nil, compare.InOwnHistory }, map[string]int{"unneeded": 3}},

@@ -38,33 +38,22 @@ type Query struct {
 	// of an exchange.
 	Text           string
 	Said, Answered string
-	Threshold      float64
-	MinMatches     int
 	MinWords       int           // shorter texts are neither compared nor remembered
 	Keep           int           // 0 means DefaultKeep
 	TTL            time.Duration // 0 means DefaultTTL
+	// Rule has no Within. AnyDetails also embeds the text as given.
+	compare.Rule
 	// UsualThreshold says that Threshold is the default: the embedder may have a
 	// lower one for two exchanges of one conversation.
 	UsualThreshold bool
-	// Method, LeaveIdentical, Earlier, Further and Others are compare.Rule's, Sentences and Digest
-	// compare.Subject's.
-	Method         compare.Method
-	LeaveIdentical bool
-	Earlier        []uint64
-	Further        []uint64
-	Others         []uint64
-	Sentences      compare.Sentences
-	Beginnings     compare.Sentences
-	Digest         uint64
-	// Lazy embeds an exchange only if an entry of the history can match it. Details are then
-	// those of the exchange, and Alike earlier exchanges with the same details: their
-	// entries may have no vectors.
-	Lazy       bool
-	Details    details.Sum
-	Alike      []Exchange
-	StoreText  bool
-	SourceRule bool // the text as given, without regard to details
-	Peek       bool
+	// Subject has no Halves, and Details only if the query is lazy.
+	compare.Subject
+	// Lazy embeds an exchange only if an entry of the history can match it. Alike are then
+	// earlier exchanges with the same details, whose entries may have no vectors.
+	Lazy      bool
+	Alike     []Exchange
+	StoreText bool
+	Peek      bool
 }
 
 // Exchange is an exchange before the newest one.
@@ -179,19 +168,11 @@ func (c *Checker) Expect(ctx context.Context, q Query) error {
 // one.
 var bySentences = [][]float32{{1}}
 
-// usual is implemented by embedders for which the default threshold is too high
-// where two exchanges of one conversation are compared.
-type usual interface{ Within() float64 }
-
 func (c *Checker) rule(q Query) compare.Rule {
-	r := compare.Rule{
-		Threshold: q.Threshold, MinMatches: q.MinMatches, AnyDetails: q.SourceRule,
-		Method: q.Method, Earlier: q.Earlier, Further: q.Further, Others: q.Others, LeaveIdentical: q.LeaveIdentical,
+	if q.UsualThreshold {
+		q.Within = c.embedder.Within()
 	}
-	if e, ok := c.embedder.(usual); ok && q.UsualThreshold {
-		r.Within = e.Within()
-	}
-	return r
+	return q.Rule
 }
 
 func (q Query) check() error {
@@ -244,7 +225,7 @@ func (c *Checker) timed(part string, start time.Time) { c.observer.Took(part, ti
 func (c *Checker) request(q Query, s compare.Subject) vectors.Request {
 	r := vectors.Request{
 		Scope:   vectors.Scope{Kind: q.ScopeKind, Key: q.ScopeKey, Embedder: c.embedder.Name()},
-		Subject: s, ID: q.ID, Replaces: q.Replaces, Keep: q.Keep, TTL: q.TTL, Peek: q.Peek, SameDetails: !q.SourceRule,
+		Subject: s, ID: q.ID, Replaces: q.Replaces, Keep: q.Keep, TTL: q.TTL, Peek: q.Peek, SameDetails: !q.AnyDetails,
 	}
 	if r.Keep == 0 {
 		r.Keep = DefaultKeep

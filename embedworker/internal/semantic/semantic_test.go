@@ -23,7 +23,7 @@ func checker(t *testing.T) *semantic.Checker {
 }
 
 func text(session, text string) semantic.Query {
-	return semantic.Query{ScopeKind: "session", ScopeKey: session, Text: text, Threshold: .95, MinMatches: 1, MinWords: 4}
+	return semantic.Query{ScopeKind: "session", ScopeKey: session, Text: text, Rule: compare.Rule{Threshold: .95, MinMatches: 1}, MinWords: 4}
 }
 
 func check(t *testing.T, c *semantic.Checker, q semantic.Query) semantic.Answer {
@@ -58,7 +58,7 @@ func TestNumbersTellApartUnlessTheSourceRules(t *testing.T) {
 	c := checker(t)
 	for _, source := range []bool{false, true} {
 		q := text("numbers", strings.Repeat("Please read the next page of the long annual financial report aloud. ", 2)+"page 17")
-		q.SourceRule, q.ScopeKey = source, q.ScopeKey+map[bool]string{true: " source"}[source]
+		q.AnyDetails, q.ScopeKey = source, q.ScopeKey+map[bool]string{true: " source"}[source]
 		check(t, c, q)
 		q.Text = strings.ReplaceAll(q.Text, "17", "18")
 		q.Threshold = .8
@@ -74,7 +74,7 @@ func TestAStreakIsExpectedForTextsOfAllShapes(t *testing.T) {
 	c := checker(t)
 	queries := map[string]semantic.Query{
 		"alone": text("s", "Which planets have rings today?"), "sentences": text("s", "Which planets have rings today?"),
-		"exchange": {ScopeKind: "session", ScopeKey: "s", Said: "Which planets have rings?", Answered: "Saturn has some.", Threshold: .95},
+		"exchange": {ScopeKind: "session", ScopeKey: "s", Said: "Which planets have rings?", Answered: "Saturn has some.", Rule: compare.Rule{Threshold: .95}},
 	}
 	one := queries["sentences"]
 	one.Method = compare.BySentences

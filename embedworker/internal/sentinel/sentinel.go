@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
+	"github.com/unloop/unloop/embedworker/internal/compare"
 	"github.com/unloop/unloop/embedworker/internal/embed"
 	"github.com/unloop/unloop/embedworker/internal/semantic"
 	"github.com/unloop/unloop/embedworker/internal/sentinel/embeddingpb"
@@ -172,8 +173,8 @@ func resultOf(r *embeddingpb.CheckLoopResponse, err error) string {
 
 func (s *Server) checkLoop(ctx context.Context, r *embeddingpb.CheckLoopRequest) (*embeddingpb.CheckLoopResponse, error) {
 	a, err := s.checker.Check(ctx, semantic.Query{
-		ScopeKind: "tenant", ScopeKey: r.GetTenantId(), Text: r.GetPrompt(), SourceRule: true,
-		Threshold: s.config.Threshold, MinMatches: 1, Keep: s.config.Keep, TTL: s.config.TTL, StoreText: s.config.StoreText,
+		ScopeKind: "tenant", ScopeKey: r.GetTenantId(), Text: r.GetPrompt(),
+		Rule: compare.Rule{Threshold: s.config.Threshold, MinMatches: 1, AnyDetails: true}, Keep: s.config.Keep, TTL: s.config.TTL, StoreText: s.config.StoreText,
 	})
 	if err != nil {
 		return nil, status.Error(code(err), err.Error())

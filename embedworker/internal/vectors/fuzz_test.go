@@ -12,7 +12,15 @@ import (
 func FuzzHistory(f *testing.F) {
 	now := time.UnixMilli(1_700_000_000_000)
 	r := Request{Scope: Scope{Kind: "session", Key: "s"}, Subject: compare.Subject{Halves: [][]float32{{1, 0}}}, Keep: 5, TTL: time.Hour, Text: "t"}
-	once := new(history).appended(r, now, usualRoom())
+	appended := func(tb testing.TB, h *history) history {
+		tb.Helper()
+		kept, replaced := h.remembered(r, now)
+		if past := h.compared(r, kept, replaced, now); len(past.Past) > r.Keep {
+			tb.Errorf("%d are remembered", len(past.Past))
+		}
+		return h.before(r, kept, now, usualRoom())
+	}
+	once := appended(f, new(history))
 	seed := once.Append(nil)
 	f.Add(seed)
 	f.Add([]byte("\x0a\x04\x0a\x03abc"))
@@ -25,10 +33,7 @@ func FuzzHistory(f *testing.F) {
 		h.Stored(7)
 		h.Missing(history{})
 		h.Add(3, stored)
-		if past := h.found(r, now); len(past.Past) > r.Keep {
-			t.Errorf("%d are remembered", len(past.Past))
-		}
-		next := h.appended(r, now, usualRoom())
+		next := appended(t, &h)
 		if err := new(history).Parse(next.Append(nil)); err != nil {
 			t.Error(err)
 		}

@@ -216,12 +216,6 @@ func (h *history) expecting(now time.Time, kept time.Duration) (next history, tt
 	return next, next.keepFor(now)
 }
 
-// found compares the request with the unexpired entries.
-func (h *history) found(r Request, now time.Time) History {
-	kept, replaced := h.remembered(r, now)
-	return h.compared(r, kept, replaced, now)
-}
-
 // compared compares the request with the entries that were kept of the history.
 func (h *history) compared(r Request, kept history, replaced bool, now time.Time) History {
 	entries := kept.entries[:min(len(kept.entries), r.Keep)]
@@ -249,13 +243,13 @@ func (e *entry) embedded() bool {
 // are as exact as they would be if they were stored.
 func (r Request) similarityTo(e *entry) float64 {
 	if e.embedded() {
-		return compare.SimilarityTo(r.Subject, e.halves)
+		return compare.Similarity(r.Subject, e.halves)
 	}
 	var halves []quantised.Vector
 	for _, h := range r.Earlier[e.pb.GetDigest()] {
 		halves = append(halves, quantised.New(h))
 	}
-	return compare.SimilarityTo(r.Subject, halves)
+	return compare.Similarity(r.Subject, halves)
 }
 
 // remembered returns the entries that have not aged out and do not belong to the
@@ -280,12 +274,6 @@ func (h *history) remembered(r Request, now time.Time) (kept history, replaced b
 		}
 	}
 	return kept, replaced
-}
-
-// appended returns the history with the request in front of the unexpired entries.
-func (h *history) appended(r Request, now time.Time, room int) history {
-	kept, _ := h.remembered(r, now)
-	return h.before(r, kept, now, room)
 }
 
 // before returns the history with the request in front of the kept entries. The new part

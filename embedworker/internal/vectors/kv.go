@@ -119,20 +119,21 @@ func (s *KV) Compare(ctx context.Context, r Request) (History, error) {
 }
 
 func (s *KV) compare(ctx context.Context, r Request) (past History, err error) {
-	key := r.key()
-	if r.Peek {
-		h, err := s.records.Read(ctx, key)
-		return h.found(r, s.now()), err
-	}
-	err = s.records.Apply(ctx, key, func(h history) (history, time.Duration) {
+	step := func(h history) (history, time.Duration) {
 		now := s.now()
 		kept, replaced := h.remembered(r, now)
-		if past = h.compared(r, kept, replaced, now); r.Suffices != nil && !r.Suffices(past.Past) {
+		if past = h.compared(r, kept, replaced, now); r.Peek || r.Suffices != nil && !r.Suffices(past.Past) {
 			return h, 0
 		}
 		next := h.before(r, kept, now, s.room())
 		return next, next.keepFor(now)
-	})
+	}
+	if r.Peek {
+		h, err := s.records.Read(ctx, r.key())
+		step(h)
+		return past, err
+	}
+	err = s.records.Apply(ctx, r.key(), step)
 	return past, err
 }
 

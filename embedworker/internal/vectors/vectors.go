@@ -213,9 +213,9 @@ func joined(r Request) []byte {
 
 // halves takes a joined vector apart again, each half at length 1 whatever the
 // store made of the whole.
-func halves(b []byte, n int) [][]float32 {
+func halves(b []byte, n int) []compare.Plain {
 	all := vector(b)
-	out := make([][]float32, n)
+	out := make([]compare.Plain, n)
 	for i := range out {
 		h := all[i*len(all)/n : (i+1)*len(all)/n]
 		var sum float64

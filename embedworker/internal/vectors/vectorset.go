@@ -154,7 +154,7 @@ func digestOf(stored string) uint64 {
 // exchange is computed from the halves, because the store compares the whole.
 func (r Request) similarity(score float64, vector string) float64 {
 	if n := len(r.Subject.Halves); n > 1 {
-		return compare.Similarity(r.Subject, compare.Subject{Halves: halves([]byte(vector), n)})
+		return compare.Similarity(r.Subject, halves([]byte(vector), n))
 	}
 	return compare.FromDistance(2 * (1 - score))
 }

@@ -21,8 +21,7 @@ import (
 )
 
 const (
-	// leaseMargin is how much longer than an attempt a claim stands before another
-	// notifier takes the message over.
+	// leaseMargin is the standard of Pipeline.Margin.
 	leaseMargin = 5 * time.Second
 	// handOff is how much later than the notifier that changed a record last others see
 	// to it.

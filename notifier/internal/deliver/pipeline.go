@@ -1,7 +1,6 @@
 package deliver
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -37,13 +36,14 @@ type Config struct {
 	Page string
 	// Grace is how long attempts may go on at the end.
 	Grace time.Duration
-	// Margin is how much longer than an attempt a claim stands; 0 is the standard.
-	Margin time.Duration
 }
 
 // Pipeline takes events to endpoints. It is safe for concurrent use.
 type Pipeline struct {
 	Config
+	// Margin is how much longer than an attempt a claim stands before another notifier takes
+	// the message over. Only tests change it, before Run.
+	Margin  time.Duration
 	id      string
 	metrics *Metrics
 
@@ -63,15 +63,13 @@ const idLength = 8
 // New returns a pipeline without endpoints.
 func New(cfg Config) *Pipeline {
 	id := nuid.New().Next()
-	p := &Pipeline{
-		Config: cfg, id: id[:idLength], metrics: newMetrics(cfg.Metrics),
+	return &Pipeline{
+		Config: cfg, Margin: leaseMargin, id: id[:idLength], metrics: newMetrics(cfg.Metrics),
 		records:   ledger.New[outbox.Record](cfg.NATS, schemas.BucketNotifications, cfg.Metrics, ledger.WithConfirm()),
 		endpoints: ledger.New[state](cfg.NATS, schemas.BucketNotifications, cfg.Metrics, ledger.WithConfirm()),
 		journal:   ledger.New[entry](cfg.NATS, schemas.BucketDeliveries, cfg.Metrics),
 		states:    map[string]delivery.Endpoint{}, using: map[string]*endpoint{},
 	}
-	p.Margin = cmp.Or(p.Margin, leaseMargin)
-	return p
 }
 
 func (p *Pipeline) follower() *natskit.Follower {

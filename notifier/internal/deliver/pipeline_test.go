@@ -36,7 +36,7 @@ func newHook(refuses bool) *hook { return &hook{refuses, make(chan string, 10_00
 func (h *hook) Send(_ context.Context, m *sink.Message) error {
 	h.got <- m.ID
 	if h.refuses {
-		return sink.Retryf("no")
+		return &sink.Error{Reason: "no"}
 	}
 	return nil
 }

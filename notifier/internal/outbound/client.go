@@ -40,30 +40,9 @@ func NewClient(d *net.Dialer) *Client { return &Client{guarded.NewClient(d)} }
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Answer is the answer to a message: its status, header, and the beginning of its body.
-type Answer struct {
-	Status int
-	Header http.Header
-	Body   []byte
-}
-
-// Err returns the error for the answer's status, with the time of its Retry-After.
-func (a *Answer) Err(now time.Time) error {
-	return sink.FromStatus(a.Status, sink.RetryAfter(a.Header.Get("Retry-After"), now))
-}
-
-// PostJSON posts a body and returns the error for the answer's status.
-func (c *Client) PostJSON(ctx context.Context, target string, body []byte) error {
-	a, err := c.Post(ctx, target, http.Header{}, body)
-	if err != nil {
-		return err
-	}
-	return a.Err(time.Now())
-}
-
-// Post posts a body, as JSON unless the header has another type. The error is a
-// *sink.Error, or context.Canceled.
-func (c *Client) Post(ctx context.Context, target string, header http.Header, body []byte) (*Answer, error) {
+// Post posts a body, as JSON unless the header has another type, and returns the beginning of
+// the answer's body. The error is a *sink.Error, or context.Canceled.
+func (c *Client) Post(ctx context.Context, target string, header http.Header, body []byte) (answer []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
 	if err != nil {
 		return nil, sink.Rejectf("the endpoint's address is no URL")
@@ -79,8 +58,8 @@ func (c *Client) Post(ctx context.Context, target string, header http.Header, bo
 	}
 	defer resp.Body.Close()
 	// The status decides: a rest that cannot be read changes nothing.
-	answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	return &Answer{resp.StatusCode, resp.Header, answer}, nil
+	answer, _ = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	return answer, sink.FromStatus(resp.StatusCode, sink.RetryAfter(resp.Header.Get("Retry-After"), time.Now()))
 }
 
 // Failure returns the error for an attempt that got no answer: context.Canceled if the
@@ -89,7 +68,7 @@ func Failure(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return context.Canceled
 	}
-	return sink.Retryf("%s", reason(ctx, err))
+	return &sink.Error{Reason: reason(ctx, err)}
 }
 
 // reason describes an error in fixed words, since its text may hold the URL.

@@ -3,6 +3,7 @@ package outbound
 import (
 	"context"
 	"net"
+	"net/http"
 
 	"github.com/unloop/unloop/notifier/internal/sink"
 )
@@ -25,5 +26,6 @@ func (h *Hook) Send(ctx context.Context, m *sink.Message) error {
 	if err != nil {
 		return sink.Rejectf("the message cannot be written: %s", err)
 	}
-	return h.PostJSON(ctx, h.url, body)
+	_, err = h.Post(ctx, h.url, http.Header{}, body)
+	return err
 }

@@ -20,20 +20,6 @@ func ParseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// ParseNetwork reads a network. An address without a length is a network of its own.
-func ParseNetwork(text string) (netip.Prefix, error) {
-	text = strings.TrimSpace(text)
-	if addr, err := netip.ParseAddr(text); err == nil {
-		addr = addr.Unmap()
-		return addr.Prefix(addr.BitLen())
-	}
-	prefix, err := netip.ParsePrefix(text)
-	if err != nil || prefix.Addr().Is4In6() {
-		return netip.Prefix{}, fmt.Errorf("%q is no network; write it like 10.0.0.0/8 or fd00::/8", text)
-	}
-	return prefix, nil
-}
-
 // CheckHost returns an error for a host that the guard would refuse at each delivery, if
 // that is known without resolving it.
 func CheckHost(host string, allowed []netip.Prefix) error {

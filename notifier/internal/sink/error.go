@@ -20,18 +20,6 @@ const (
 	Gone
 )
 
-// String returns the kind as logs name it.
-func (k Kind) String() string {
-	switch k {
-	case Reject:
-		return "reject"
-	case Gone:
-		return "gone"
-	default:
-		return "retry"
-	}
-}
-
 // Error is a failed attempt. It holds no URL, no secret and no body.
 type Error struct {
 	Kind Kind
@@ -49,11 +37,6 @@ func (e *Error) Error() string {
 		return e.Reason
 	}
 	return fmt.Sprintf("%s (status %d)", e.Reason, e.Status)
-}
-
-// Retryf returns an error of kind Retry.
-func Retryf(format string, args ...any) *Error {
-	return &Error{Kind: Retry, Reason: fmt.Sprintf(format, args...)}
 }
 
 // Rejectf returns an error of kind Reject.

@@ -17,7 +17,7 @@ func TestStatusesAndWhatMayFollow(t *testing.T) {
 	} {
 		var e *Error
 		if err := FromStatus(status, 7*time.Second); !errors.As(err, &e) || e.Kind != want || e.Status != status || e.After != 7*time.Second {
-			t.Errorf("%d: got %+v, want %s", status, e, want)
+			t.Errorf("%d: got %+v, want kind %d", status, e, want)
 		}
 	}
 	for _, status := range []int{200, 202, 204, 299} {

@@ -11,9 +11,11 @@ import (
 	"encoding/json"
 	"maps"
 	"net"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/unloop/unloop/notifier/internal/outbound"
@@ -49,7 +51,7 @@ type Alertmanager struct {
 // New returns a sink for the server.
 func New(cfg Config, dialer *net.Dialer) *Alertmanager {
 	target := cfg.URL
-	if base := target.JoinPath(); len(base.Path) < 8 || base.Path[len(base.Path)-7:] != "/alerts" {
+	if base := target.JoinPath(); !strings.HasSuffix(base.Path, "/api/v2/alerts") {
 		target = target.JoinPath("api", "v2", "alerts")
 	}
 	if cfg.User != "" {
@@ -71,7 +73,7 @@ func (a *Alertmanager) Send(ctx context.Context, m *sink.Message) error {
 		if body, alerts, err = next(alerts); err != nil {
 			return sink.Rejectf("the message cannot be written: %s", err)
 		}
-		if err := a.PostJSON(ctx, a.url, body); err != nil {
+		if _, err := a.Post(ctx, a.url, http.Header{}, body); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ package discord
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"strings"
@@ -54,19 +55,18 @@ func (d *Discord) Send(ctx context.Context, m *sink.Message) error {
 		return sink.Rejectf("the message cannot be written")
 	}
 	answer, err := d.Post(ctx, d.url, http.Header{}, body)
-	if err != nil {
-		return err
+	if limited, ok := errors.AsType[*sink.Error](err); ok && limited.Status == http.StatusTooManyRequests {
+		limited.After = max(limited.After, retryAfter(answer))
 	}
-	now := time.Now()
-	return sink.FromStatus(answer.Status, max(sink.RetryAfter(answer.Header.Get("Retry-After"), now), retryAfter(answer)))
+	return err
 }
 
 // retryAfter returns the wait that the body of a 429 asks for, in seconds with a fraction.
-func retryAfter(a *outbound.Answer) time.Duration {
+func retryAfter(body []byte) time.Duration {
 	var limited struct {
 		RetryAfter float64 `json:"retry_after"`
 	}
-	if a.Status != http.StatusTooManyRequests || json.Unmarshal(a.Body, &limited) != nil {
+	if json.Unmarshal(body, &limited) != nil {
 		return 0
 	}
 	return time.Duration(min(max(limited.RetryAfter, 0), 86_400) * float64(time.Second))
