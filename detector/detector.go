@@ -20,7 +20,6 @@ import (
 	"github.com/unloop/unloop/detector/internal/comparing"
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/decide"
-	"github.com/unloop/unloop/detector/internal/evaluate"
 	"github.com/unloop/unloop/detector/internal/handover"
 	"github.com/unloop/unloop/detector/internal/heartbeat"
 	"github.com/unloop/unloop/detector/internal/limit"
@@ -28,6 +27,7 @@ import (
 	"github.com/unloop/unloop/detector/internal/recorder"
 	"github.com/unloop/unloop/detector/internal/release"
 	"github.com/unloop/unloop/detector/internal/streak"
+	"github.com/unloop/unloop/detector/internal/toolloop"
 	"github.com/unloop/unloop/detector/internal/workload"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/fleet"
@@ -37,6 +37,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/servertime"
 	"github.com/unloop/unloop/schemas/kit/service"
 	"github.com/unloop/unloop/schemas/kit/spare"
+	"github.com/unloop/unloop/schemas/status"
 )
 
 // Detector is one detector. Make it with New.
@@ -101,7 +102,7 @@ func New(deps service.Deps, opts ...Option) (*Detector, error) {
 func (d *Detector) wire(owners ledger.Option) {
 	nc, reg := d.deps.NATS, d.deps.Metrics
 	counters := ledger.New[counter.State](nc, schemas.BucketCounters, reg, owners, ledger.WithPacked())
-	sessions := ledger.New[evaluate.Session](nc, schemas.BucketSessions, reg, owners, ledger.WithTrust(d.fleet.Changed))
+	sessions := ledger.New[toolloop.State](nc, schemas.BucketSessions, reg, owners, ledger.WithTrust(d.fleet.Changed))
 	limits := ledger.New[limit.State](nc, schemas.BucketLimits, reg, owners, ledger.WithConfirm())
 	budgets := ledger.New[limit.State](nc, schemas.BucketBudgets, reg, owners, ledger.WithConfirm())
 	streaks := ledger.New[streak.State](nc, schemas.BucketSessions, reg, ledger.WithConfirm())
@@ -117,6 +118,9 @@ func (d *Detector) wire(owners ledger.Option) {
 		Blocks: d.blocks, Incidents: d.incidents, Publish: nc.Publish,
 	}
 }
+
+// Describe adds the partitions to the detector's status.
+func (d *Detector) Describe(s *status.Status) { s.Partitions = d.deps.NATS.Partitions().Count }
 
 // Readiness reports whether the detector takes checks.
 func (d *Detector) Readiness() *service.Readiness { return &d.ready }

@@ -8,11 +8,11 @@ import (
 	"github.com/unloop/unloop/detector/internal/comparing"
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/decide"
-	"github.com/unloop/unloop/detector/internal/evaluate"
 	"github.com/unloop/unloop/detector/internal/limit"
 	"github.com/unloop/unloop/detector/internal/metrics"
 	"github.com/unloop/unloop/detector/internal/recorder"
 	"github.com/unloop/unloop/detector/internal/streak"
+	"github.com/unloop/unloop/detector/internal/toolloop"
 	"github.com/unloop/unloop/detector/internal/workload"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/kit/ledger"
@@ -40,7 +40,7 @@ func NewEvaluator(now func() time.Time, worker Worker) *Evaluator {
 	e := &Evaluator{incidents: recorder.NewMemory()}
 	e.decider = decide.Decider{
 		Log: slog.New(slog.DiscardHandler), Now: now, Metrics: metrics.New(nil), Incidents: e.incidents, Workloads: workload.New(), InOrder: true,
-		Counters: ledger.NewMemory[counter.State](now), Sessions: ledger.NewMemory[evaluate.Session](now), Limits: ledger.NewMemory[limit.State](now), Budgets: ledger.NewMemory[limit.State](now),
+		Counters: ledger.NewMemory[counter.State](now), Sessions: ledger.NewMemory[toolloop.State](now), Limits: ledger.NewMemory[limit.State](now), Budgets: ledger.NewMemory[limit.State](now),
 		Publish: func(string, []byte) error { return nil }, // there are no gateways
 	}
 	if worker != nil {

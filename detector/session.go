@@ -1,9 +1,6 @@
 package detector
 
-import (
-	"github.com/unloop/unloop/detector/internal/evaluate"
-	"github.com/unloop/unloop/detector/internal/toolloop"
-)
+import "github.com/unloop/unloop/detector/internal/toolloop"
 
 // SessionStats is a summary of an agent's stored tool calls.
 type SessionStats = toolloop.Stats
@@ -11,7 +8,7 @@ type SessionStats = toolloop.Stats
 // ReadSession returns the summary of a record of schemas.SessionKey, whose form only this
 // module knows.
 func ReadSession(stored []byte) (SessionStats, error) {
-	var s evaluate.Session
+	var s toolloop.State
 	if err := s.Parse(stored); err != nil {
 		return SessionStats{}, err
 	}

@@ -134,7 +134,7 @@ func toolGolden() map[string]proto.Message {
 	run := &checkpb.ToolWatch{Policy: "agent-tools", Agent: fp, Shadow: true, Tool: []byte(`{}`), Run: &checkpb.ToolRun{Call: call, Done: true}}
 	report := &checkpb.ToolReport{
 		Policy: "agent-tools", Shadow: true, Streak: 4, Repeats: 6, WarnThreshold: 3, BlockThreshold: 5, Poll: true, BackoffSeconds: 10,
-		Calls: 40, Total: 50, Unique: 20, Blocked: 2, Remembered: 30, MostRepeated: "read_file", MostRepeatedCount: 6, Broken: true,
+		Calls: 40, Total: 50, Unique: 20, Blocked: 2, MostRepeated: "read_file", MostRepeatedCount: 6, Broken: true,
 	}
 	return map[string]proto.Message{
 		"check-batch-tools-1": &checkpb.CheckBatch{BudgetMs: 50, Checks: []*checkpb.Check{

@@ -2076,8 +2076,6 @@ type ToolReport struct {
 	Total   uint32 `protobuf:"varint,10,opt,name=total,proto3" json:"total,omitempty"`
 	Unique  uint32 `protobuf:"varint,11,opt,name=unique,proto3" json:"unique,omitempty"`
 	Blocked uint32 `protobuf:"varint,12,opt,name=blocked,proto3" json:"blocked,omitempty"`
-	// Rounds that are remembered.
-	Remembered uint32 `protobuf:"varint,13,opt,name=remembered,proto3" json:"remembered,omitempty"`
 	// The tool of the call that was made most often, and how often.
 	MostRepeated      string `protobuf:"bytes,14,opt,name=most_repeated,json=mostRepeated,proto3" json:"most_repeated,omitempty"`
 	MostRepeatedCount uint32 `protobuf:"varint,15,opt,name=most_repeated_count,json=mostRepeatedCount,proto3" json:"most_repeated_count,omitempty"`
@@ -2197,13 +2195,6 @@ func (x *ToolReport) GetUnique() uint32 {
 func (x *ToolReport) GetBlocked() uint32 {
 	if x != nil {
 		return x.Blocked
-	}
-	return 0
-}
-
-func (x *ToolReport) GetRemembered() uint32 {
-	if x != nil {
-		return x.Remembered
 	}
 	return 0
 }
@@ -3855,7 +3846,7 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\aToolRun\x12-\n" +
 	"\x04call\x18\x01 \x01(\v2\x19.unloop.check.v1.ToolCallR\x04call\x12\x12\n" +
 	"\x04done\x18\x02 \x01(\bR\x04done\x12\x1a\n" +
-	"\bcanceled\x18\x03 \x01(\bR\bcanceled\"\xe6\x03\n" +
+	"\bcanceled\x18\x03 \x01(\bR\bcanceled\"\xcc\x03\n" +
 	"\n" +
 	"ToolReport\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x16\n" +
@@ -3870,13 +3861,10 @@ const file_unloop_check_v1_check_proto_rawDesc = "" +
 	"\x05total\x18\n" +
 	" \x01(\rR\x05total\x12\x16\n" +
 	"\x06unique\x18\v \x01(\rR\x06unique\x12\x18\n" +
-	"\ablocked\x18\f \x01(\rR\ablocked\x12\x1e\n" +
-	"\n" +
-	"remembered\x18\r \x01(\rR\n" +
-	"remembered\x12#\n" +
+	"\ablocked\x18\f \x01(\rR\ablocked\x12#\n" +
 	"\rmost_repeated\x18\x0e \x01(\tR\fmostRepeated\x12.\n" +
 	"\x13most_repeated_count\x18\x0f \x01(\rR\x11mostRepeatedCount\x12\x16\n" +
-	"\x06broken\x18\x10 \x01(\bR\x06broken\"\x86\x03\n" +
+	"\x06broken\x18\x10 \x01(\bR\x06brokenJ\x04\b\r\x10\x0e\"\x86\x03\n" +
 	"\bDecision\x12/\n" +
 	"\x06action\x18\x01 \x01(\x0e2\x17.unloop.check.v1.ActionR\x06action\x124\n" +
 	"\bfindings\x18\x02 \x03(\v2\x18.unloop.check.v1.FindingR\bfindings\x12\x1d\n" +

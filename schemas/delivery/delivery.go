@@ -88,6 +88,12 @@ type Reply struct {
 	Record *Record `json:"record,omitempty"`
 }
 
+// Beginnings of Reply.Error for what does not exist.
+const (
+	ErrorNoEndpoint = "no endpoint has this name"
+	ErrorNoMessage  = "the delivery log has no such message"
+)
+
 // Endpoint is the stored state of an endpoint.
 type Endpoint struct {
 	// Disabled is when the endpoint asked for no more messages; zero if it did not.

@@ -23,19 +23,12 @@ var lists = sync.Pool{New: func() any { return new([]uint64) }}
 // Of returns the sum of the details of texts, one after the other on lines of their own: words
 // with a digit, an underscore, inner capitals, or a dot, slash or at sign inside, options of
 // commands (-o), wildcards (%name), small English numbers, and words that are negated. What
-// Steady removes is no detail.
+// Read removes is no detail.
 func Of(texts ...string) Sum { return read(texts, func(int, int) {}) }
 
-// Steady returns the text without what changes by itself from one run of the
-// same command to the next: durations, times of day with seconds, memory
+// Read returns the sum of the details of texts, as Of does, and each text without what
+// differs between two runs of the same command: durations, times of day with seconds, memory
 // addresses, and the count of an attempt.
-func Steady(text string) string {
-	_, steady := Read(text)
-	return steady[0]
-}
-
-// Read returns the sum of the details of texts, as Of does, and each text as Steady returns
-// it.
 func Read(texts ...string) (Sum, []string) {
 	s := steadyTexts{texts: texts, out: make([]string, len(texts))}
 	sum := read(texts, s.omit)

@@ -114,7 +114,7 @@ type Finding struct {
 	// look like a name is left out.
 	Rule string `json:"rule,omitempty"`
 	Tool string `json:"tool,omitempty"`
-	// Calls are the calls of a tool loop in their order, at most MaxCalls: those of one
+	// Calls are the calls of a tool loop in their order, at most 8: those of one
 	// round of a cycle, or the one call that is repeated.
 	Calls []Call `json:"calls,omitempty"`
 	// Excerpt is the end of the exchange in which the loop was found, in at most
@@ -150,9 +150,6 @@ type Call struct {
 	Call   string `json:"call"`
 	Result string `json:"result,omitempty"`
 }
-
-// MaxCalls is the greatest number of calls in a finding.
-const MaxCalls = 8
 
 // AnswerSynthetic is the value of Data.Answer and Finding.Answer.
 const AnswerSynthetic = "synthetic"

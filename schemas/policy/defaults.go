@@ -27,13 +27,6 @@ var DefaultErrorPatterns = []string{
 // DefaultSpec returns a policy that enforces, fails open and has no detector.
 func DefaultSpec() Spec { return *withDefaults[Spec]() }
 
-// DefaultHintText returns the hint of a policy that does not set one.
-func DefaultHintText() HintText { return *withDefaults[HintText]() }
-
-// DefaultLoopDetection returns Fairvisor's block, whose window and threshold have no
-// default.
-func DefaultLoopDetection() *LoopDetection { return withDefaults[LoopDetection]() }
-
 // DefaultPrompt returns the loop guard that the variables LOOP_GUARD_… configure: more than
 // 5 in 60 s, then 30 s of cooldown.
 func DefaultPrompt() *Prompt { return withDefaults[Prompt]() }

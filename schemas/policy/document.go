@@ -28,9 +28,6 @@ func Decode(data []byte, noun string, into any) (*Document, error) {
 // Fault adds a fault of a field, such as endpoints[0].name. A field that has one keeps it.
 func (d *Document) Fault(path, message string) { d.report.fault(path, message) }
 
-// Has reports whether a field is in the document's text.
-func (d *Document) Has(path string) bool { return d.report.read(path) }
-
 // Faulty reports whether a field, or one in it, has a fault.
 func (d *Document) Faulty(path string) bool {
 	for faulty := range d.report.faulty {

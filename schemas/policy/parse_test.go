@@ -105,8 +105,9 @@ func TestDefaultsFillWhatIsNotSaid(t *testing.T) {
 	want := policy.DefaultSpec()
 	want.Prompt, want.Tool, want.Cycle, want.Semantic = policy.DefaultPrompt(), policy.DefaultTool(), policy.DefaultCycle(), policy.DefaultSemantic()
 	want.SessionRepair = &policy.SessionRepair{Enabled: true}
-	want.LoopDetection = policy.DefaultLoopDetection()
-	want.LoopDetection.Enabled, want.LoopDetection.WindowSeconds, want.LoopDetection.Threshold = true, 1, 2
+	want.LoopDetection = &policy.LoopDetection{
+		Enabled: true, WindowSeconds: 1, Threshold: 2, Action: policy.Reject, Similarity: "exact", Scope: "caller", Window: policy.WindowRefresh,
+	}
 	if diff := cmp.Diff(want, spec, sameBundle); diff != "" {
 		t.Error(diff)
 	}

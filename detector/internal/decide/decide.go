@@ -22,9 +22,11 @@ import (
 	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/detector/internal/limit"
 	"github.com/unloop/unloop/detector/internal/metrics"
+	"github.com/unloop/unloop/detector/internal/toolloop"
 	"github.com/unloop/unloop/detector/internal/workload"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/kit/ledger"
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
@@ -44,10 +46,10 @@ type Records[S any] interface {
 
 // Sessions are records whose steps need not be stored before they are answered.
 type Sessions interface {
-	Records[evaluate.Session]
+	Records[toolloop.State]
 	// StartBehind is Start that may call done before the step is stored, if behind returns
 	// true after the step.
-	StartBehind(ctx context.Context, key string, step ledger.Step[evaluate.Session], behind func() bool, done func(error))
+	StartBehind(ctx context.Context, key string, step ledger.Step[toolloop.State], behind func() bool, done func(error))
 }
 
 // Incidents record findings.
@@ -55,7 +57,7 @@ type Incidents interface {
 	// Record records findings of one incident.
 	Record(context.Context, ...incident.Finding) (loopID string, err error)
 	Open(incident.Finding) (loopID string)
-	Resolve(context.Context, incident.Finding) error
+	Resolve(ctx context.Context, f incident.Finding, reason string) error
 }
 
 // Cooldowns keep standing cooldowns apart from the counters.
@@ -314,7 +316,7 @@ func (c *Check) report(ctx context.Context) {
 		return
 	}
 	for _, f := range ended {
-		if err := d.Incidents.Resolve(ctx, f); err != nil {
+		if err := d.Incidents.Resolve(ctx, f, event.ReasonClosed); err != nil {
 			d.Metrics.Unrecorded.Inc()
 			d.Log.Warn("the end of an open circuit breaker was not recorded", "policy", f.Policy, "error", err)
 		}

@@ -25,6 +25,7 @@ import (
 	"github.com/unloop/unloop/detector/internal/limit"
 	"github.com/unloop/unloop/detector/internal/metrics"
 	"github.com/unloop/unloop/detector/internal/streak"
+	"github.com/unloop/unloop/detector/internal/toolloop"
 	"github.com/unloop/unloop/detector/internal/workload"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
@@ -87,7 +88,7 @@ func (i *incidents) Open(f incident.Finding) string {
 	return fmt.Sprint("open-", f.Policy)
 }
 
-func (i *incidents) Resolve(context.Context, incident.Finding) error {
+func (i *incidents) Resolve(context.Context, incident.Finding, string) error {
 	i.resolved++
 	return i.err
 }
@@ -130,7 +131,7 @@ func newFixture() *fixture {
 	f := &fixture{store: &store{Memory: ledger.NewMemory[counter.State](now)}, incidents: &incidents{}, peer: &peer{}}
 	f.Decider = decide.Decider{
 		Log: slog.New(slog.DiscardHandler), Now: now, Metrics: metrics.New(prometheus.NewRegistry()), Counters: f.store, Workloads: workload.New(),
-		Sessions: ledger.NewMemory[evaluate.Session](now), Limits: ledger.NewMemory[limit.State](now), Budgets: ledger.NewMemory[limit.State](now), Incidents: f.incidents, Peers: f.peer,
+		Sessions: ledger.NewMemory[toolloop.State](now), Limits: ledger.NewMemory[limit.State](now), Budgets: ledger.NewMemory[limit.State](now), Incidents: f.incidents, Peers: f.peer,
 		Publish: func(subject string, _ []byte) error {
 			f.published = append(f.published, subject)
 			return nil

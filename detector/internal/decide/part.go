@@ -10,6 +10,7 @@ import (
 	"github.com/unloop/unloop/detector/internal/counter"
 	"github.com/unloop/unloop/detector/internal/evaluate"
 	"github.com/unloop/unloop/detector/internal/limit"
+	"github.com/unloop/unloop/detector/internal/toolloop"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
@@ -73,7 +74,7 @@ func (d *Decider) parts(check *checkpb.Check) []part {
 		p := newPart(d, d.Sessions, one, err)
 		if err == nil {
 			p.start = func(ctx context.Context, done func(error)) {
-				d.Sessions.StartBehind(ctx, one.Key(), func(s evaluate.Session) (evaluate.Session, time.Duration) { return one.Step(s, d.Now()) }, one.Behind, done)
+				d.Sessions.StartBehind(ctx, one.Key(), func(s toolloop.State) (toolloop.State, time.Duration) { return one.Step(s, d.Now()) }, one.Behind, done)
 			}
 		}
 		out = append(out, p)

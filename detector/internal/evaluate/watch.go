@@ -13,18 +13,6 @@ import (
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-// Session is an agent's tool calls as they are stored: the state's own compact form.
-type Session struct{ toolloop.State }
-
-// Append writes the stored form.
-func (s *Session) Append(b []byte) []byte {
-	b, _ = s.AppendBinary(b) // never fails
-	return b
-}
-
-// Parse reads the stored form.
-func (s *Session) Parse(b []byte) error { return s.UnmarshalBinary(b) }
-
 // Watch evaluates one tool watch of a check: the tool and cycle detectors of a policy.
 type Watch struct {
 	check  *checkpb.Check
@@ -87,26 +75,26 @@ func (v *Watch) reports() bool { return v.watch.GetRun() != nil || v.check.GetEx
 func (v *Watch) Verdict() any { return &v.verdict }
 
 // Step adds the request's history, or a tool runner's call, to the agent's state.
-func (v *Watch) Step(s Session, now time.Time) (Session, time.Duration) {
+func (v *Watch) Step(s toolloop.State, now time.Time) (toolloop.State, time.Duration) {
 	v.verdict = watchVerdict{At: now}
 	run := v.watch.GetRun()
 	switch {
 	case run == nil:
-		s.State, v.verdict.Report = toolloop.Step(s.State, v.evidence, v.params.Params, now)
+		s, v.verdict.Report = toolloop.Step(s, v.evidence, v.params.Params, now)
 	case run.GetCall() == nil:
-		v.verdict.Report = toolloop.Explain(s.State, v.params.Params, now)
+		v.verdict.Report = toolloop.Explain(s, v.params.Params, now)
 	case run.GetCanceled():
-		s.State, v.verdict.Report = toolloop.Cancel(s.State, v.call, v.params.Params, now)
+		s, v.verdict.Report = toolloop.Cancel(s, v.call, v.params.Params, now)
 	case run.GetDone():
-		s.State, v.verdict.Report = toolloop.Result(s.State, v.call, v.params.Params, now)
+		s, v.verdict.Report = toolloop.Result(s, v.call, v.params.Params, now)
 	default:
-		s.State, v.verdict.Report = toolloop.Check(s.State, v.call, v.params.Params, now)
+		s, v.verdict.Report = toolloop.Check(s, v.call, v.params.Params, now)
 	}
 	if v.reports() {
 		v.verdict.Stats = s.Stats()
 	}
 	if action := v.action(); action.Stops() && !v.watch.GetShadow() {
-		s.State = toolloop.Stop(s.State, action == checkpb.Action_ACTION_BREAK)
+		s = toolloop.Stop(s, action == checkpb.Action_ACTION_BREAK)
 	}
 	return s, v.params.Idle() + time.Second
 }
@@ -159,7 +147,7 @@ func (v *Watch) toolReport() *checkpb.ToolReport {
 	out := &checkpb.ToolReport{
 		Policy: v.watch.GetPolicy(), Shadow: v.watch.GetShadow(),
 		Calls: uint32(v.verdict.Stats.Calls), Total: uint32(v.verdict.Stats.Total), Unique: uint32(v.verdict.Stats.Unique), Blocked: uint32(v.verdict.Stats.Blocked),
-		Remembered: uint32(v.verdict.Stats.Remembered), MostRepeated: v.verdict.Stats.MostRepeated, MostRepeatedCount: uint32(v.verdict.Stats.MostRepeatedCount),
+		MostRepeated: v.verdict.Stats.MostRepeated, MostRepeatedCount: uint32(v.verdict.Stats.MostRepeatedCount),
 		Broken: v.verdict.Stats.Broken,
 	}
 	for i := range v.verdict.Calls {
@@ -283,15 +271,14 @@ func (v *Watch) climb(action checkpb.Action, steps []policy.Step, f *toolloop.De
 // Release returns the update that releases an agent's session, for an operator: its
 // counts begin again, although its next request shows all calls again. kept is how long
 // the policy remembers the agent; 0 if unknown.
-func Release(ref *checkpb.CounterRef, kept time.Duration) Update[Session] {
+func Release(ref *checkpb.CounterRef, kept time.Duration) Update[toolloop.State] {
 	shadow, id, agent := ref.GetShadow(), ref.GetPolicy(), ref.GetFingerprint()
 	usual := toolloop.DefaultParams()
 	idle := usual.Idle()
-	return Update[Session]{schemas.SessionKey(shadow, id, agent), func(s Session, _ time.Time) (Session, time.Duration) {
+	return Update[toolloop.State]{schemas.SessionKey(shadow, id, agent), func(s toolloop.State, _ time.Time) (toolloop.State, time.Duration) {
 		if s.IsZero() {
 			return s, 0
 		}
-		s.State = toolloop.Release(s.State)
-		return s, max(kept, idle).Truncate(time.Second) + time.Second
+		return toolloop.Release(s), max(kept, idle).Truncate(time.Second) + time.Second
 	}}
 }

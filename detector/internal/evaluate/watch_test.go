@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/unloop/unloop/detector/internal/evaluate"
+	"github.com/unloop/unloop/detector/internal/toolloop"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/policy"
@@ -66,9 +67,9 @@ func watchCheck(edit func(*checkpb.ToolWatch)) *checkpb.Check {
 	return &checkpb.Check{RequestId: "r", Watches: []*checkpb.ToolWatch{w}}
 }
 
-func watches(t *testing.T, checks ...*checkpb.Check) []part[evaluate.Session] {
+func watches(t *testing.T, checks ...*checkpb.Check) []part[toolloop.State] {
 	t.Helper()
-	out := make([]part[evaluate.Session], len(checks))
+	out := make([]part[toolloop.State], len(checks))
 	for i, check := range checks {
 		one, err := evaluate.NewWatch(check, check.GetWatches()[0])
 		if err != nil {
@@ -122,7 +123,7 @@ func TestActionsOfToolFindings(t *testing.T) {
 		}, warn, "nothing-new"},
 		"a break": {rounds(4, "a", "b", "c"), func(w *checkpb.ToolWatch) { setTool(w, func(t *policy.Tool) { t.GlobalCircuitBreaker = 3 }) }, stop, "breaker"},
 	} {
-		_, results := run(evaluate.Session{}, watches(t, history(c.items, c.edit))...)
+		_, results := run(toolloop.State{}, watches(t, history(c.items, c.edit))...)
 		if len(results[0].Findings) == 0 {
 			t.Errorf("%s: no finding", name)
 			continue
@@ -136,11 +137,11 @@ func TestActionsOfToolFindings(t *testing.T) {
 func TestFindingsThatNobodyIsToldOf(t *testing.T) {
 	t.Parallel()
 	silent := func(w *checkpb.ToolWatch) { w.Tool, w.Cycle = nil, nil }
-	if _, results := run(evaluate.Session{}, watches(t, history(rounds(3, "read"), silent))...); len(results[0].Findings) != 0 {
+	if _, results := run(toolloop.State{}, watches(t, history(rounds(3, "read"), silent))...); len(results[0].Findings) != 0 {
 		t.Errorf("an action that is off: %v", results[0].Findings)
 	}
 	again := history(rounds(3, "read"), nil)
-	if _, results := run(evaluate.Session{}, watches(t, again, again)...); len(results[0].Findings) != 1 || len(results[1].Findings) != 0 {
+	if _, results := run(toolloop.State{}, watches(t, again, again)...); len(results[0].Findings) != 1 || len(results[1].Findings) != 0 {
 		t.Errorf("a hint that stands: %v", results[1].Findings)
 	}
 }
@@ -153,7 +154,7 @@ func TestIncidentsOfToolFindings(t *testing.T) {
 	for _, item := range items {
 		item.Calls[0].Tool = "read\ncat /etc/passwd"
 	}
-	_, results := run(evaluate.Session{}, watches(t, history(items, func(w *checkpb.ToolWatch) { setTool(w, func(t *policy.Tool) { t.GlobalCircuitBreaker = 4 }) }))...)
+	_, results := run(toolloop.State{}, watches(t, history(items, func(w *checkpb.ToolWatch) { setTool(w, func(t *policy.Tool) { t.GlobalCircuitBreaker = 4 }) }))...)
 	in := results[0].Incidents
 	if len(in) != 2 || in[0].Tool != "" || in[1].Tool != "" {
 		t.Errorf("incidents %+v", in)
@@ -172,7 +173,7 @@ func TestIncidentsNameTheCallsOfALoop(t *testing.T) {
 		"a ping-pong":     {[]string{"read", "edit"}, 6, []string{"read", "edit"}},
 		"a cycle of four": {[]string{"read", "edit", "test", "find"}, 12, []string{"read", "edit", "test", "find"}},
 	} {
-		_, results := run(evaluate.Session{}, watches(t, history(rounds(c.n, c.tools...), nil))...)
+		_, results := run(toolloop.State{}, watches(t, history(rounds(c.n, c.tools...), nil))...)
 		var want []event.Call
 		for _, tool := range c.want {
 			want = append(want, event.Call{Tool: tool, Call: key(tool), Result: key("same")})
@@ -202,7 +203,7 @@ func TestAnswersToRejects(t *testing.T) {
 		}, synthetic},
 		"a break": {rounds(6, "a", "b"), func(w *checkpb.ToolWatch) { w.CycleAnswer = synthetic }, 0},
 	} {
-		_, results := run(evaluate.Session{}, watches(t, history(c.items, c.edit))...)
+		_, results := run(toolloop.State{}, watches(t, history(c.items, c.edit))...)
 		if f := results[0].Findings[0]; f.GetAnswer() != c.want {
 			t.Errorf("%s: %v", name, f)
 		}
@@ -222,7 +223,7 @@ func TestToolRunners(t *testing.T) {
 	after := runner(func(r *checkpb.ToolRun) { r.Done, r.Call.Result = true, digest("same") })
 	explain := runner(func(r *checkpb.ToolRun) { r.Call = nil })
 	all := watches(t, before, after, before, after, before, after, before, after, before, explain)
-	_, results := run(evaluate.Session{}, all...)
+	_, results := run(toolloop.State{}, all...)
 	if r := results[8]; r.Findings[0].GetAction() != reject || r.Tools.GetStreak() != 5 || r.Tools.GetBackoffSeconds() != 0 || r.Hits != 5 {
 		t.Errorf("the fifth call: %+v", r)
 	}
@@ -231,7 +232,7 @@ func TestToolRunners(t *testing.T) {
 	}
 	shown := history(rounds(2, "read"), nil)
 	shown.Explain = true
-	if _, r := run(evaluate.Session{}, watches(t, shown)...); r[0].Tools.GetStreak() != 2 {
+	if _, r := run(toolloop.State{}, watches(t, shown)...); r[0].Tools.GetStreak() != 2 {
 		t.Errorf("a history that is explained: %+v", r[0].Tools)
 	}
 }
@@ -255,16 +256,16 @@ func TestWatchesThatNoGatewaySendsAreRefused(t *testing.T) {
 func TestReleasedSessions(t *testing.T) {
 	t.Parallel()
 	check := history(rounds(5, "read"), nil)
-	s, _ := run(evaluate.Session{}, watches(t, check)...)
+	s, _ := run(toolloop.State{}, watches(t, check)...)
 	update := evaluate.Release(&checkpb.CounterRef{Policy: "p", Fingerprint: hash("agent")}, 24*time.Hour)
-	if _, ttl := update.Step(evaluate.Session{}, noon); ttl != 0 {
+	if _, ttl := update.Step(toolloop.State{}, noon); ttl != 0 {
 		t.Error("a session that is not known was stored")
 	}
 	released, ttl := update.Step(s, noon)
 	if ttl != 24*time.Hour+time.Second || update.Key != watches(t, check)[0].Key() {
 		t.Errorf("kept for %s as %s", ttl, update.Key)
 	}
-	var back evaluate.Session
+	var back toolloop.State
 	if err := back.Parse(released.Append(nil)); err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +280,7 @@ func TestReleasedSessions(t *testing.T) {
 func TestWatchesUseTheDefaultsOfWhatTheirParametersLack(t *testing.T) {
 	t.Parallel()
 	check := history(rounds(3, "read"), func(w *checkpb.ToolWatch) { w.Tool = []byte(`{"of_a_newer_version":1}`) })
-	_, results := run(evaluate.Session{}, watches(t, check)...)
+	_, results := run(toolloop.State{}, watches(t, check)...)
 	var got []uint32
 	for _, f := range results[0].Findings {
 		got = append(got, f.GetThreshold(), f.GetWindowSeconds())
@@ -324,7 +325,7 @@ func TestWarningsDoNotLeadOn(t *testing.T) {
 				})
 			})
 			v := watches(t, check)[0]
-			v.Step(evaluate.Session{}, time.Unix(1_700_000_000, 0))
+			v.Step(toolloop.State{}, time.Unix(1_700_000_000, 0))
 			var got checkpb.Action
 			for _, f := range v.Result().Findings {
 				if f.GetRule() == "same-error" {

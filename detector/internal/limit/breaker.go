@@ -7,11 +7,6 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-const (
-	// minute is the breaker's window.
-	minute = time.Minute
-)
-
 // Breaker opens when the spend of the last minute reaches its threshold. That spend is
 // the one of the current calendar minute, and the share of the minute before that lies
 // within 60 seconds. This is Fairvisor's rule.
@@ -37,7 +32,7 @@ func (s State) stepBreaker(b Breaker, cost float64, at int64) (State, Verdict) {
 			s.Opened, v.Opened = at, true
 		}
 	}
-	v.Limit, v.Remaining, v.Reset, v.Window = b.Threshold, max(b.Threshold-s.rate(at), 0), minute, minute
+	v.Limit, v.Remaining, v.Reset, v.Window = b.Threshold, max(b.Threshold-s.rate(at), 0), time.Minute, time.Minute
 	if s.Opened != 0 {
 		v.Action, v.Exceeded, v.Remaining = checkpb.Action_ACTION_REJECT, checkpb.Exceeded_EXCEEDED_BREAKER, 0
 		if b.Reset > 0 {
@@ -52,7 +47,7 @@ func (s State) stepBreaker(b Breaker, cost float64, at int64) (State, Verdict) {
 // which is moved back if it is too far ahead.
 func (s State) advance(at int64) (State, int64) {
 	if ahead := s.At - at; ahead > tolerated.Milliseconds() {
-		s.Minute, s.Opened = at-at%minute.Milliseconds(), max(s.Opened-ahead, 0)
+		s.Minute, s.Opened = at-at%time.Minute.Milliseconds(), max(s.Opened-ahead, 0)
 	} else {
 		at = max(at, s.At)
 	}
@@ -62,7 +57,7 @@ func (s State) advance(at int64) (State, int64) {
 
 // nextMinute returns the state with the spend of the minute of a time.
 func (s State) nextMinute(at int64) State {
-	length := minute.Milliseconds()
+	length := time.Minute.Milliseconds()
 	start := at - at%length
 	switch {
 	case !finite(s.Current), !finite(s.Previous), start > s.Minute+length:
@@ -75,7 +70,7 @@ func (s State) nextMinute(at int64) State {
 
 // rate returns the spend of the last minute.
 func (s State) rate(at int64) float64 {
-	weight := float64(max(at-s.Minute, 0)) / float64(minute.Milliseconds())
+	weight := float64(max(at-s.Minute, 0)) / float64(time.Minute.Milliseconds())
 	return s.Previous*(1-math.Min(weight, 1)) + s.Current
 }
 
@@ -84,7 +79,7 @@ func (s State) rate(at int64) float64 {
 func (s State) correctBreaker(delta float64, taken, at int64) State {
 	s, at = s.advance(at)
 	s = s.nextMinute(at)
-	length := minute.Milliseconds()
+	length := time.Minute.Milliseconds()
 	switch taken - taken%length {
 	case s.Minute:
 		s.Current = max(s.Current+delta, 0)
@@ -98,10 +93,10 @@ func (s State) correctBreaker(delta float64, taken, at int64) State {
 func (s State) breakerTTL(b Breaker) time.Duration {
 	switch {
 	case s.Opened == 0:
-		return 2 * minute
+		return 2 * time.Minute
 	case b.Reset == 0:
 		return maxTTL
 	default:
-		return milliseconds(s.Opened+b.Reset.Milliseconds()-s.At) + 2*minute
+		return milliseconds(s.Opened+b.Reset.Milliseconds()-s.At) + 2*time.Minute
 	}
 }

@@ -199,7 +199,7 @@ func TestStateSurvivesItsRecord(t *testing.T) {
 		s := State{
 			At: rapid.Int64().Draw(t, "at"), Level: rapid.Float64Range(-1e15, 1e15).Draw(t, "level"),
 			Period: rapid.Int64().Draw(t, "period"), Spent: rapid.Float64Range(0, 1e18).Draw(t, "spent"),
-			Minute: rapid.Int64().Draw(t, "minute"), Current: rapid.Float64Range(0, 1e18).Draw(t, "current"),
+			Minute: rapid.Int64().Draw(t, "time.Minute"), Current: rapid.Float64Range(0, 1e18).Draw(t, "current"),
 			Previous: rapid.Float64Range(0, 1e18).Draw(t, "previous"), Opened: rapid.Int64().Draw(t, "opened"),
 		}
 		for i := range rapid.IntRange(0, 3).Draw(t, "checks") {
@@ -306,8 +306,8 @@ func TestBreakersAndChecksAreKept(t *testing.T) {
 		p    Params
 		want time.Duration
 	}{
-		"a closed breaker":            {State{At: 1}, Params{Breaker: &Breaker{Threshold: 1}}, 2*minute + time.Second},
-		"an open one":                 {open, Params{Breaker: &Breaker{Threshold: 1, Reset: time.Hour}}, time.Hour + 2*minute + time.Second},
+		"a closed breaker":            {State{At: 1}, Params{Breaker: &Breaker{Threshold: 1}}, 2*time.Minute + time.Second},
+		"an open one":                 {open, Params{Breaker: &Breaker{Threshold: 1, Reset: time.Hour}}, time.Hour + 2*time.Minute + time.Second},
 		"one that an operator resets": {open, Params{Breaker: &Breaker{Threshold: 1}}, maxTTL},
 		"a check": {
 			State{Asked: []Asked{{At: midnight.UnixMilli()}}, Level: 1}, Params{Bucket: &Bucket{Rate: 1, Capacity: 1}}, askedFor + time.Second,

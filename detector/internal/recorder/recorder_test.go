@@ -264,7 +264,7 @@ func TestAnIncidentThatIsResolvedIsAnnouncedAndOver(t *testing.T) {
 	if id := r.Open(f); id != "" {
 		t.Errorf("open before: %s", id)
 	}
-	if err := r.Resolve(t.Context(), f); err != nil {
+	if err := r.Resolve(t.Context(), f, event.ReasonClosed); err != nil {
 		t.Errorf("without an incident: %v", err)
 	}
 	id := record(t, r, f)
@@ -273,10 +273,10 @@ func TestAnIncidentThatIsResolvedIsAnnouncedAndOver(t *testing.T) {
 	if err != nil || own != "loop-1" || m.Open(f) != own || r.Open(f) != id {
 		t.Errorf("open: %s, %s in memory, %v", r.Open(f), own, err)
 	}
-	if err := r.Resolve(t.Context(), f); err != nil {
+	if err := r.Resolve(t.Context(), f, event.ReasonClosed); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Resolve(t.Context(), f); err != nil {
+	if err := m.Resolve(t.Context(), f, event.ReasonClosed); err != nil {
 		t.Fatal(err)
 	}
 	if r.Open(f) != "" || m.Open(f) != "" || len(m.Incidents()) != 1 || events(t, s) != 2 {
@@ -302,7 +302,7 @@ func TestWhatWaitsForTheStoreIsBounded(t *testing.T) {
 	if id := r.Open(f); id != "" {
 		t.Errorf("open: %s", id)
 	}
-	if err := r.Resolve(t.Context(), f); err == nil {
+	if err := r.Resolve(t.Context(), f, event.ReasonClosed); err == nil {
 		t.Error("resolved without a store")
 	}
 	if _, err := r.Release(t.Context(), "loop", nil); err == nil {

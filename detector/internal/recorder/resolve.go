@@ -10,18 +10,8 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
-// Resolve ends the incident of a circuit breaker that has closed, and announces its end.
-// It does nothing where none is open.
-func (r *Recorder) Resolve(ctx context.Context, f incident.Finding) error {
-	return r.resolve(ctx, f, event.ReasonClosed)
-}
-
-// ResolveReleased is Resolve for a breaker that an operator closed.
-func (r *Recorder) ResolveReleased(ctx context.Context, f incident.Finding) error {
-	return r.resolve(ctx, f, event.ReasonReleased)
-}
-
-func (r *Recorder) resolve(ctx context.Context, f incident.Finding, reason string) error {
+// Resolve ends the incident that a finding belongs to, if it is open, and announces its end.
+func (r *Recorder) Resolve(ctx context.Context, f incident.Finding, reason string) error {
 	key := f.Key()
 	rec, err := r.ledger.Read(ctx, key)
 	if err != nil {
@@ -96,7 +86,7 @@ func (r *Recorder) publishEnd(ctx context.Context, rec incident.Record) error {
 }
 
 // Resolve ends the incident that a finding belongs to.
-func (m *Memory) Resolve(_ context.Context, f incident.Finding) error {
+func (m *Memory) Resolve(_ context.Context, f incident.Finding, _ string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.open, f.Key())

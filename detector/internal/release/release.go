@@ -20,8 +20,10 @@ import (
 	"github.com/unloop/unloop/detector/internal/limit"
 	"github.com/unloop/unloop/detector/internal/recorder"
 	"github.com/unloop/unloop/detector/internal/streak"
+	"github.com/unloop/unloop/detector/internal/toolloop"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
+	"github.com/unloop/unloop/schemas/event"
 	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/kit/ledger"
 )
@@ -46,7 +48,7 @@ type Releaser struct {
 	Log       *slog.Logger
 	Now       func() time.Time
 	Counters  Records[counter.State]
-	Sessions  Records[evaluate.Session]
+	Sessions  Records[toolloop.State]
 	Budgets   Records[limit.State]
 	Streaks   Records[streak.State]
 	Blocks    *blocks.Blocks
@@ -100,7 +102,7 @@ func (r *Releaser) reset(ctx context.Context, ref *checkpb.CounterRef, kept time
 		if err := apply(ctx, r, r.Budgets, closed); err != nil {
 			return fmt.Errorf("close circuit breaker: %w", err)
 		}
-		return r.Incidents.ResolveReleased(ctx, in)
+		return r.Incidents.Resolve(ctx, in, event.ReasonReleased)
 	case finding.Tool, finding.Cycle:
 		return apply(ctx, r, r.Sessions, evaluate.Release(ref, kept))
 	}

@@ -14,12 +14,12 @@ import (
 
 	"github.com/unloop/unloop/detector/internal/blocks"
 	"github.com/unloop/unloop/detector/internal/counter"
-	"github.com/unloop/unloop/detector/internal/evaluate"
 	"github.com/unloop/unloop/detector/internal/incident"
 	"github.com/unloop/unloop/detector/internal/limit"
 	"github.com/unloop/unloop/detector/internal/recorder"
 	"github.com/unloop/unloop/detector/internal/release"
 	"github.com/unloop/unloop/detector/internal/streak"
+	"github.com/unloop/unloop/detector/internal/toolloop"
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/checkpb"
 	"github.com/unloop/unloop/schemas/finding"
@@ -54,7 +54,7 @@ func newFixture(t *testing.T, s *natstest.Server) *fixture {
 		counters: ledger.NewMemory[counter.State](time.Now), published: make(chan *checkpb.Forget, 64),
 	}
 	f.Releaser = release.Releaser{
-		Log: log, Now: time.Now, Counters: f.counters, Sessions: ledger.NewMemory[evaluate.Session](time.Now), Budgets: f.limits, Streaks: f.streaks,
+		Log: log, Now: time.Now, Counters: f.counters, Sessions: ledger.NewMemory[toolloop.State](time.Now), Budgets: f.limits, Streaks: f.streaks,
 		Blocks: blocks.New(conn, prometheus.NewRegistry(), log, time.Now), Incidents: recorder.New(conn, natskit.Layout{}, prometheus.NewRegistry(), log, time.Now),
 		Publish: func(_ string, body []byte) error {
 			var forget checkpb.Forget
@@ -153,7 +153,7 @@ func TestAReleaseThatFailsSaysSo(t *testing.T) {
 		edit     func(*natstest.Server, *fixture)
 		want     string
 	}{
-		"the sessions":      {"tool", func(_ *natstest.Server, f *fixture) { f.Sessions = failing[evaluate.Session]{} }, "the store did not answer"},
+		"the sessions":      {"tool", func(_ *natstest.Server, f *fixture) { f.Sessions = failing[toolloop.State]{} }, "the store did not answer"},
 		"the breakers":      {finding.CircuitBreaker, func(_ *natstest.Server, f *fixture) { f.Budgets = failing[limit.State]{} }, "the store did not answer"},
 		"a counter's block": {"prompt", func(_ *natstest.Server, f *fixture) { mute(f) }, "the store did not answer"},
 		"gateways":          {"semantic", func(_ *natstest.Server, f *fixture) { mute(f) }, "gateways were not told"},

@@ -16,7 +16,7 @@ const stateVersion = 1
 // ErrState is the error for bytes that are no stored state.
 var ErrState = errors.New("not a stored tool loop state")
 
-// maxState bounds the bytes that [State.UnmarshalBinary] reads, far above the size of
+// maxState bounds the bytes that [State.Parse] reads, far above the size of
 // any State that this package makes.
 const maxState = 4 << 20
 
@@ -39,11 +39,8 @@ const (
 	tagPassed // of the detection before it
 )
 
-// MarshalBinary returns s in compact form, around 1 to 3 KB for a busy session.
-func (s State) MarshalBinary() ([]byte, error) { return s.AppendBinary(make([]byte, 0, 4096)) }
-
-// AppendBinary appends what MarshalBinary returns.
-func (s State) AppendBinary(b []byte) ([]byte, error) {
+// Append appends the stored form of s to b, 1 to 3 KB for a busy session.
+func (s State) Append(b []byte) []byte {
 	c := codec{buf: append(b, stateVersion), writing: true}
 	section(&c, tagCounts, &s)
 	section(&c, tagTurn, turnCounts{&s})
@@ -82,12 +79,12 @@ func (s State) AppendBinary(b []byte) ([]byte, error) {
 			section(&c, tagPassed, (*moment)(&passed))
 		}
 	}
-	return c.buf, nil
+	return c.buf
 }
 
-// UnmarshalBinary replaces s with a stored state. It fails with [ErrState] on anything
-// else and leaves s unchanged. Empty data is the state of an unknown session.
-func (s *State) UnmarshalBinary(b []byte) error {
+// Parse replaces s with a stored state. It returns [ErrState] for anything else and leaves s
+// unchanged. Empty data is the state of an unknown session.
+func (s *State) Parse(b []byte) error {
 	if len(b) == 0 {
 		*s = State{}
 		return nil

@@ -62,7 +62,7 @@ func TestAnOldStateStaysReadable(t *testing.T) {
 	t.Parallel()
 	_, history := storedSession(t)
 	s := newSession(t)
-	if err := s.state.UnmarshalBinary(stored(t, oldState)); err != nil {
+	if err := s.state.Parse(stored(t, oldState)); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.explain().Detections; len(got) != 1 || got[0].Rule != toolloop.Repeat || got[0].Count != 3 {
@@ -78,10 +78,7 @@ func TestAnOldStateStaysReadable(t *testing.T) {
 func TestTheStoredFormHasNotChanged(t *testing.T) {
 	t.Parallel()
 	s, _ := storedSession(t)
-	b, err := s.state.MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := s.state.Append(nil)
 	if !bytes.Equal(b, stored(t, newState)) {
 		t.Errorf("a state is stored as\n%x\n%s has another form: keep that one readable, and add this one beside it", b, newState)
 	}
@@ -91,7 +88,7 @@ func TestSectionsOfANewerVersionAreSkipped(t *testing.T) {
 	t.Parallel()
 	b := append(stored(t, oldState), 99, 0, 3, 'n', 'e', 'w')
 	var s toolloop.State
-	if err := s.UnmarshalBinary(b); err != nil {
+	if err := s.Parse(b); err != nil {
 		t.Fatal(err)
 	}
 	if s.Stats().Total != 4 {
@@ -103,7 +100,7 @@ func TestMissingSectionsAreEmpty(t *testing.T) {
 	t.Parallel()
 	for _, b := range [][]byte{nil, {}, {1}} {
 		var s toolloop.State
-		if err := s.UnmarshalBinary(b); err != nil {
+		if err := s.Parse(b); err != nil {
 			t.Errorf("%v: %v", b, err)
 		}
 		if !s.IsZero() {
@@ -119,7 +116,7 @@ func TestWhatIsNoStateIsAnError(t *testing.T) {
 		"another version": {2, 1, 1, 0}, "text": []byte(`{"version":1}`), "cut off": whole[:len(whole)-3], "a length beyond the end": {1, 1, 0xff, 0xff, 0},
 	} {
 		s := toolloop.State{}
-		if err := s.UnmarshalBinary(b); !errors.Is(err, toolloop.ErrState) {
+		if err := s.Parse(b); !errors.Is(err, toolloop.ErrState) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
@@ -131,14 +128,11 @@ func FuzzState(f *testing.F) {
 	f.Add([]byte("\x01\x01\x00\x02\x00\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s := newSession(t)
-		if s.state.UnmarshalBinary(b) != nil {
+		if s.state.Parse(b) != nil {
 			return
 		}
-		first, err := s.state.MarshalBinary()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.state.UnmarshalBinary(first); err != nil {
+		first := s.state.Append(nil)
+		if err := s.state.Parse(first); err != nil {
 			t.Fatalf("what was written can't be read: %v", err)
 		}
 		s.request(join([]toolloop.Item{human("go")}, rounds("A:1", "A:1", "B:2")))

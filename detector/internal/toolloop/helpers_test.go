@@ -97,11 +97,8 @@ func derivedSession(t testing.TB) *session {
 
 // keep stores the state and reads it again, as between two requests.
 func (s *session) keep(state toolloop.State) {
-	b, err := state.MarshalBinary()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := s.state.UnmarshalBinary(b); err != nil {
+	b := state.Append(nil)
+	if err := s.state.Parse(b); err != nil {
 		s.t.Fatal(err)
 	}
 	s.now = s.now.Add(s.pace)

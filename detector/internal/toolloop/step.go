@@ -17,11 +17,9 @@ type Report struct {
 
 // Count is how often a call was made, as far as it repeats itself.
 type Count struct {
-	Tool      string
-	Key       uint64 // fingerprint.Digest.Key of the call
-	Streak    int    // occurrences with the same result, without other work in between
-	Total     int    // occurrences with the same result
-	Warn      int    // the thresholds that hold for the call
+	Streak    int // occurrences with the same result, without other work in between
+	Total     int // occurrences with the same result
+	Warn      int // the thresholds that hold for the call
 	Block     int
 	Poll      bool
 	BackoffIn int // seconds to wait before the next occurrence, for polls
@@ -311,9 +309,8 @@ func (s *State) counts(p *Params) (out []Count) {
 		if e == nil {
 			continue
 		}
-		name := s.toolName(c.tool)
-		l := p.limits(name, c.is(poll))
-		n := Count{Tool: name, Key: c.key, Streak: int(e.pure), Total: int(e.count), Warn: l.warn, Block: l.block, Poll: c.is(poll)}
+		l := p.limits(s.toolName(c.tool), c.is(poll))
+		n := Count{Streak: int(e.pure), Total: int(e.count), Warn: l.warn, Block: l.block, Poll: c.is(poll)}
 		if n.Poll {
 			n.BackoffIn = p.backoff(n.Streak)
 		}

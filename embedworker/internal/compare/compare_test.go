@@ -18,9 +18,9 @@ const threshold = 0.95
 
 func subject(tb testing.TB, e embed.Embedder, s side) compare.Subject {
 	tb.Helper()
-	texts := []string{details.Steady(s.said)}
-	if s.answered != "" {
-		texts = append(texts, details.Steady(s.answered))
+	_, texts := details.Read(s.said, s.answered)
+	if s.answered == "" {
+		texts = texts[:1]
 	}
 	v, err := e.Embed(context.Background(), texts...)
 	if err != nil {

@@ -1,4 +1,0 @@
-package checkpb
-
-// ErrorNotOpen is the ReleaseReply.error for a loop that is not open.
-const ErrorNotOpen = "no open loop with this id"
