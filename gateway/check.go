@@ -36,7 +36,7 @@ type exchange struct {
 	answer   ask.Answer
 	// template writes the refusals of a block that stands, and client is who sent the
 	// request first; both are nil unless it repeats one.
-	template *outcome.RepeatTemplate
+	template *outcome.Template
 	client   *clientprofile.Client
 	// agent says that the request shows tools.
 	agent bool
@@ -126,7 +126,7 @@ func (g *Gateway) ask(e *exchange, give func()) ask.Answer {
 
 // decide returns the outcome of a request, and counts the rules' verdicts.
 func (g *Gateway) decide(e *exchange) outcome.Outcome {
-	out := outcome.Of(g.outcomeCase(e))
+	out := outcome.Decide(g.outcomeCase(e))
 	for _, v := range out.Verdicts {
 		mode := "enforce"
 		if v.Wire.GetShadow() {

@@ -272,7 +272,7 @@ func change(from, to []byte) string {
 
 // refused is how the request is told of a loop.
 func refused(req *request.Request) string {
-	out := outcome.Of(&outcome.Case{Caller: "caller", Decision: &checkpb.Decision{Findings: []*checkpb.Finding{{
+	out := outcome.Decide(&outcome.Case{Caller: "caller", Decision: &checkpb.Decision{Findings: []*checkpb.Finding{{
 		Detector: finding.Tool, Policy: "p", HitCount: 5, Message: "stop", LoopId: "l", Fingerprint: []byte{1}, Action: checkpb.Action_ACTION_REJECT,
 	}}}})
 	answer, err := req.Provider.Answer(req.Prompt, provider.Reply{ID: "1", Text: "stop", URL: &url.URL{Path: req.Path, RawQuery: req.RawQuery}})

@@ -39,7 +39,7 @@ func (g *Gateway) sender(e *exchange) clientprofile.Sender {
 		return from
 	}
 	if e.template == nil { // a repetition of a request has its headers, too
-		from.Client = clientprofile.Of(e.req.Header.Get)
+		from.Client = clientprofile.Detect(e.req.Header.Get)
 	}
 	from.Times = g.rejections.Times(e.arrived, conversation(&e.from, f))
 	return from

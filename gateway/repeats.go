@@ -25,7 +25,7 @@ type basis struct {
 
 // rejected is the data kept with the check of a blocked request.
 type rejected struct {
-	template outcome.RepeatTemplate
+	template outcome.Template
 	form     *provider.Prompt
 	client   *clientprofile.Client
 	agent    bool
@@ -62,6 +62,6 @@ func (g *Gateway) remember(e *exchange, digest standing.Digest) {
 		digest = g.repeats.Digest(stages.Raw(e.http, req, e.from.Client))
 	}
 	g.repeats.Remember(g.now(), digest, basis{e.rules, g.shared.Hasher()}, e.evidence.Check, &rejected{
-		form: req.Prompt.Form(), client: clientprofile.Of(req.Header.Get), agent: e.agent,
+		form: req.Prompt.Form(), client: clientprofile.Detect(req.Header.Get), agent: e.agent,
 	})
 }

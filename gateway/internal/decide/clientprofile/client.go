@@ -5,24 +5,23 @@ import (
 	"strings"
 )
 
-// Client is a kind of client, with what ends its run.
+// Client is a kind of client.
 type Client struct {
 	// Name is the client's name in metrics and documentation.
 	Name string
-	// EndsBy is the weakest answer that is known to end it.
+	// EndsBy is the weakest answer that is known to end the client's run.
 	EndsBy Answer
-	// Why is the behavior that EndsBy follows from, and where that is known from.
+	// Why is the behavior behind EndsBy, and its source.
 	Why string
 
 	match matcher
 }
 
-// matcher reports whether the headers are a client's.
+// matcher reports whether a client sent the headers.
 type matcher func(header func(name string) string) bool
 
-// clients are the known clients; the first that matches counts, so that a client stands
-// before the SDK that it is built on. deploy/clients tests those in the table of
-// docs/clients.md.
+// clients are the known clients. The first match counts, so that a client comes before the
+// SDK that it is built on. deploy/clients tests those in the table of docs/clients.md.
 var clients = []Client{
 	{"codex", Refused, "sleeps for the Retry-After of a 429 and goes on; tries 403 and 422 again five times; a 400 ends it (tested)", agent("codex_", "codex-")},
 	{"opencode", Refused, "tries a 429 again without end, after Retry-After or a growing pause; a 400 ends it (tested)", agent("opencode/")},
@@ -42,7 +41,7 @@ var clients = []Client{
 	{"stainless-sdk", Limited, "an SDK made by Stainless, which all heed X-Should-Retry", func(of func(string) string) bool { return of("X-Stainless-Lang") != "" }},
 }
 
-// Label names the client in metrics.
+// Label returns the client's name in metrics.
 func (c *Client) Label() string {
 	if c == nil {
 		return "unknown"
@@ -50,8 +49,8 @@ func (c *Client) Label() string {
 	return c.Name
 }
 
-// Of returns the client that sends the headers; nil if none is known.
-func Of(header func(name string) string) *Client {
+// Detect returns the client that sent the headers; nil if it is unknown.
+func Detect(header func(name string) string) *Client {
 	for i := range clients {
 		if clients[i].match(header) {
 			return &clients[i]
@@ -60,19 +59,20 @@ func Of(header func(name string) string) *Client {
 	return nil
 }
 
-// agent matches clients by a word of their User-Agent that begins in one of these ways.
-func agent(beginnings ...string) matcher { return header("User-Agent", beginnings...) }
+// agent matches clients by the beginning of a word of their User-Agent, in any case.
+func agent(prefixes ...string) matcher { return header("User-Agent", prefixes...) }
 
-// title matches clients by the name that they tell OpenRouter.
+// title matches clients by the name that they send to OpenRouter.
 func title(name string) matcher {
 	return func(of func(string) string) bool { return strings.EqualFold(of("X-Title"), name) }
 }
 
-// header matches clients by a word of a header that begins in one of these ways.
-func header(name string, beginnings ...string) matcher {
+// header matches clients by the beginning of a word of a header, in any case.
+func header(name string, prefixes ...string) matcher {
 	return func(of func(string) string) bool {
-		for words := of(name); words != ""; words = nextWord(words) {
-			if hasPrefix(words, beginnings) {
+		for word, rest := "", of(name); rest != ""; {
+			word, rest, _ = strings.Cut(rest, " ")
+			if slices.ContainsFunc(prefixes, func(p string) bool { return len(word) >= len(p) && strings.EqualFold(word[:len(p)], p) }) {
 				return true
 			}
 		}
@@ -80,21 +80,7 @@ func header(name string, beginnings ...string) matcher {
 	}
 }
 
-// nextWord returns a text from its second word on.
-func nextWord(text string) string {
-	const space = " \t"
-	if i := strings.IndexAny(text, space); i >= 0 {
-		return strings.TrimLeft(text[i:], space)
-	}
-	return ""
-}
-
-// hasPrefix reports whether a text begins in one of these ways, whatever its case.
-func hasPrefix(text string, beginnings []string) bool {
-	return slices.ContainsFunc(beginnings, func(b string) bool { return len(text) >= len(b) && strings.EqualFold(text[:len(b)], b) })
-}
-
-// either matches what one of two matchers does.
+// either matches what one of two matchers matches.
 func either(a, b matcher) matcher {
 	return func(of func(string) string) bool { return a(of) || b(of) }
 }

@@ -45,7 +45,7 @@ func TestClientsAreKnownByTheirHeaders(t *testing.T) {
 		for name, value := range c.header {
 			h.Set(name, value)
 		}
-		known := Of(h.Get)
+		known := Detect(h.Get)
 		if got := known.Label(); got != c.want {
 			t.Errorf("%v: %s, want %s", c.header, got, c.want)
 		}
@@ -68,7 +68,7 @@ func TestClientsSayWhyTheyEnd(t *testing.T) {
 
 func TestKnowingAClientAllocatesNothing(t *testing.T) {
 	of := http.Header{"User-Agent": {"an-agent/1.0 (of nobody) with\twords"}}.Get
-	if n := testing.AllocsPerRun(10, func() { Of(of) }); n > 0 {
+	if n := testing.AllocsPerRun(10, func() { Detect(of) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

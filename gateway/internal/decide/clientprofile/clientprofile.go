@@ -1,46 +1,45 @@
-// Package clientprofile knows what ends the run of an agent whose request is rejected: clients
-// differ in what they do after an error, and some go on after any.
+// Package clientprofile knows which answer to a rejected request ends an agent's run:
+// clients handle errors in different ways, and some retry after every error.
 //
-// It takes the headers of a request and how often its conversation came back after it was
-// rejected, and returns an answer. It may not know the network, a clock, policies or
-// detectors, and it keeps nothing.
+// It takes the headers of a request and how often its conversation came back after a
+// rejection, and returns an answer. It may not know the network, a clock, policies or
+// detectors, and has no state.
 package clientprofile
 
 import "slices"
 
-// Answer is the HTTP status of the answer to a rejected request. InPlace is an answer in
-// the model's place, every other one an error.
+// Answer is the HTTP status of the answer to a rejected request. All but InPlace are errors.
 type Answer int
 
 // The answers, weakest first.
 const (
-	// Limited is the error of a rate limit. Official SDKs raise it at once where it says
-	// that it must not be retried; many other clients wait and try again.
+	// Limited is the error of a rate limit. Official SDKs raise it at once if it says that
+	// it must not be retried; many other clients wait and retry.
 	Limited Answer = 429
-	// Refused is the error of a request that no retry can mend.
+	// Refused is the error of an invalid request, which no retry can fix.
 	Refused Answer = 400
-	// InPlace is a message in place of the model's that asks for no tool. It ends the turn
-	// of every agent that works in turns.
+	// InPlace is a message in place of the model's that calls no tool. It ends the turn of
+	// every agent that works in turns.
 	InPlace Answer = 200
 )
 
-// ladder has the answers from the weakest to the strongest.
+// ladder has the answers, weakest first.
 var ladder = []Answer{Limited, Refused, InPlace}
 
-// Sender is who sent a rejected request.
+// Sender is the sender of a rejected request.
 type Sender struct {
-	// Client is the client that sent it; nil if it is not known.
+	// Client is nil if it is unknown.
 	Client *Client
-	// Times is how often the conversation came back although it had been rejected.
+	// Times is how often the conversation came back after a rejection.
 	Times int
-	// Agent says that the request shows tools: its sender works in turns, which an answer
-	// of the model ends. For any other client such an answer is a success, and no end.
+	// Agent says that the request shows tools: its sender works in turns, which a message of
+	// the model ends. To other clients such a message is a success.
 	Agent bool
 }
 
-// Answer returns the weakest answer that is known to end the sender, or a stronger one if it
-// came back after weaker ones. Answerable says that the request can be answered in the
-// model's place.
+// Answer returns the weakest answer that is known to end the sender's run, or a stronger one
+// if the sender came back after weaker ones. answerable says that the request can be answered
+// in the model's place.
 func (s Sender) Answer(answerable bool) Answer {
 	first := Limited
 	if s.Client != nil {

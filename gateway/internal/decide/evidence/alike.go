@@ -15,21 +15,21 @@ import (
 // maxSums is the maximum number of exchanges whose details are remembered.
 const maxSums = 16384
 
-// sums remembers the details of exchanges: a session shows an exchange again with each
-// request.
+// sums caches the details of exchanges: each request of a session repeats the earlier
+// exchanges.
 type sums struct {
 	seed maphash.Seed
 	mu   sync.Mutex
 	all  map[sumKey]details.Sum
 }
 
-// sumKey identifies an exchange by its caller, so that nobody can give another's exchange
-// other details, and its digest.
+// sumKey identifies an exchange by its digest and its caller, so that no caller can change
+// the cached details of another's exchange.
 type sumKey struct{ caller, digest uint64 }
 
 func newSums() *sums { return &sums{seed: maphash.MakeSeed(), all: map[sumKey]details.Sum{}} }
 
-// of returns the details of a caller's exchange, which read returns if they are not known.
+// of returns the details of a caller's exchange. It calls read if they are not cached.
 func (s *sums) of(caller string, digest uint64, read func() (said, answered string)) details.Sum {
 	key := sumKey{maphash.String(s.seed, caller), digest}
 	s.mu.Lock()
@@ -46,8 +46,8 @@ func (s *sums) of(caller string, digest uint64, read func() (said, answered stri
 	return sum
 }
 
-// addAlike adds the details of the newest exchange, and those of the earlier exchanges that
-// have the same: others can't be similar to it.
+// addAlike adds the details of the newest exchange, and the earlier exchanges with the same
+// details: others can't be similar to it.
 func (m *maker) addAlike(newest *semanticpb.Exchange) {
 	caller, trace := m.Identity.GetCaller(), newest.GetTrace()
 	sum := m.Memory.sums.of(caller, trace.GetDigest(), func() (said, answered string) { return newest.GetSaid(), newest.GetAnswered() })
@@ -72,10 +72,10 @@ func (m *maker) addAlike(newest *semanticpb.Exchange) {
 	}
 }
 
-// otherItem reports whether an earlier exchange is about another item than the newest one: it
-// has, in the same words, another message of a human, or another call that does something.
-// Searches for one thing after the other that find the same are none: they say the same in
-// other words.
+// otherItem reports whether an earlier exchange is about another item than the newest one: a
+// human asked for another item in the same words, or a call that does something was for
+// another item. Searches for different words with the same results don't count: they are one
+// search in other words.
 func (m *maker) otherItem(newest *semanticpb.Exchange, said, answered string) bool {
 	if human, _ := m.Prompt.Transcript.Human(); len(human) > 0 {
 		return details.OtherItem(newest.GetAnswered(), answered)
@@ -85,7 +85,7 @@ func (m *maker) otherItem(newest *semanticpb.Exchange, said, answered string) bo
 
 // valid returns the halves of an exchange in valid UTF-8.
 func valid(said, answered string) (string, string) {
-	if utf8.ValidString(said) && utf8.ValidString(answered) { // far faster than to look for what is to be replaced
+	if utf8.ValidString(said) && utf8.ValidString(answered) { // far faster than strings.ToValidUTF8
 		return said, answered
 	}
 	const unknown = string(utf8.RuneError)

@@ -7,12 +7,12 @@ import (
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
-// clockCounter counts a first request without its clocks, because a prompt that begins with
-// the time differs each time. A clock is the current time in any zone; other times are part
-// of the task. The clock may be what differs, so that the counter brings hints at most. It
-// is nil for a prompt without a clock.
+// clockCounter counts a first request without its clocks, which make each prompt different.
+// A clock is the current time in any zone; other times are part of the task. The counter
+// causes no more than hints, since the task may depend on the clock. It is nil for a prompt
+// without a clock.
 func (m *maker) clockCounter(p *bundle.Policy) *checkpb.Counter {
-	if p.Prompt.CountEach || !m.begins() || m.Prompt.Transcript.Messages() > mostClocked {
+	if p.Prompt.CountEach || !m.begins() || m.Prompt.Transcript.Messages() > maxClocked {
 		return nil
 	}
 	sum, ok := m.Prompt.Transcript.Clockless(m.Now)
@@ -37,6 +37,6 @@ func (m *maker) clockCounter(p *bundle.Policy) *checkpb.Counter {
 	return c
 }
 
-// mostClocked is the largest number of messages, including instructions, of a request that
-// has nothing but one prompt.
-const mostClocked = 2
+// maxClocked is the maximum number of messages, including instructions, of a request with
+// only one prompt.
+const maxClocked = 2

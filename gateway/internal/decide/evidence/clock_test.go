@@ -14,7 +14,7 @@ func clocked(t *testing.T, spec, messages string) *checkpb.Counter {
 	t.Helper()
 	a := asked{caller: "k", body: `{"model":"m","messages":[` + messages + `]}`}
 	a.set = func(in *Input) { in.Now = time.Date(2026, 3, 2, 9, 1, 0, 0, time.UTC) }
-	e := Of(a.input(t, policies(t, spec)))
+	e := Build(a.input(t, policies(t, spec)))
 	counters := e.Check.GetCounters()
 	if len(counters) < 2 {
 		return nil

@@ -18,8 +18,7 @@ const (
 	uninspectedDomain = "unloop/uninspected/1"
 )
 
-// counters lists what the matching policies count the request by. A tool's call is no
-// request.
+// counters returns the counters of the matching policies. A tool runner's call has none.
 func (m *maker) counters() []*checkpb.Counter {
 	var out []*checkpb.Counter
 	if m.Run != nil {
@@ -51,11 +50,11 @@ func (m *maker) requestCounter(p *bundle.Policy) *checkpb.Counter {
 	}
 }
 
-// uninspectedWindow is the window in which bodies that can't be read are counted.
+// uninspectedWindow is the window of uninspectedCounter.
 const uninspectedWindow = time.Minute
 
-// uninspectedCounter counts all of a caller's bodies that can't be read as one: each is
-// new by its bytes if its text is written again.
+// uninspectedCounter counts all unreadable bodies of a caller together: an agent that writes
+// its request anew sends other bytes.
 func (m *maker) uninspectedCounter(p *bundle.Policy) *checkpb.Counter {
 	sum := fingerprint.New(uninspectedDomain).String(m.Identity.GetCaller()).Sum()
 	return &checkpb.Counter{
@@ -84,8 +83,8 @@ func (m *maker) requestFingerprint(p *bundle.Policy) []byte {
 	return b.Sum().Bytes()
 }
 
-// sortedQuery returns the pairs of a query, sorted by key. Pairs of one key keep their
-// order: repeated keys are a list.
+// sortedQuery returns the pairs of a query, sorted by key. The order of pairs with the same
+// key stays, because they are a list.
 func sortedQuery(raw string) []string {
 	if raw == "" {
 		return nil
@@ -99,8 +98,8 @@ func sortedQuery(raw string) []string {
 	return pairs
 }
 
-// descriptor returns the value of a descriptor for this request, or "". An unverified
-// claim, which anyone can write, differs from the same claim verified.
+// descriptor returns the value of a descriptor for this request, or "". An unverified claim,
+// which anyone can forge, differs from a verified one.
 func (m *maker) descriptor(d policy.Descriptor) string {
 	value, _ := m.Descriptors.Get(d)
 	if value.Unverified && value.Text != "" {

@@ -1,10 +1,9 @@
-// Package evidence makes the check that detectors get about a request: what the
-// matching policies count it by, the history and the texts that they compare, and the
-// rules that it costs something.
+// Package evidence builds the check that detectors get for a request: the counters of the
+// matching policies, the history and texts that they compare, and the rules that apply.
 //
-// It takes the request, who sent it, the policies in force, the memory of earlier
-// requests and a time. It may not know the network, a clock or metrics, and it decides
-// nothing: package outcome does, by the detectors' decision.
+// It takes the request, who sent it, the policies in force, the memory of earlier requests
+// and a time. It may not know the network, a clock or metrics, and it decides nothing:
+// package outcome does, by the detectors' decision.
 package evidence
 
 import (
@@ -20,12 +19,12 @@ import (
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-// idempotencyDomain is the domain of the hashes of idempotency keys. A change of what
-// goes into a hash changes the number of its domain, so that old and new gateways never
-// share a counter by accident.
+// idempotencyDomain is the domain of the hashes of idempotency keys. The number of a domain
+// changes with what goes into its hashes, so that old and new gateways never share a counter
+// by accident.
 const idempotencyDomain = "unloop/idempotency/1"
 
-// Input is what evidence is made of.
+// Input is what Build needs.
 type Input struct {
 	*request.Request
 	*request.Subject
@@ -35,46 +34,45 @@ type Input struct {
 	// Reading says how each policy reads tool results.
 	Reading map[string]provider.Rules
 	// Key is the hash of the API key, without the end user. It is needed if the request
-	// is Telling; without it, prompts that change users are not counted.
+	// is Distinctive; without it, prompts that change users are not counted.
 	Key    string
 	Memory *Memory
 	Now    time.Time
-	// Expect returns the usage that the request may have if it is answered, by an estimate of
-	// its tokens; nil for the estimate.
+	// Expect returns the expected usage of an answer to the request, given an estimate of the
+	// prompt's tokens. If Expect is nil, the estimate is used.
 	Expect func(tokens int) usage.Usage
 }
 
-// Evidence is what a request is checked by.
+// Evidence is the check of a request, and what the gateway keeps for the decision on it.
 type Evidence struct {
-	// Check is what detectors are asked, but for its request id; nil if no policy
-	// looks at the request.
+	// Check is what detectors are asked, without its request id; nil if no policy looks at
+	// the request.
 	Check *checkpb.Check
 	// Limits are the rules in the check, in its order.
 	Limits []Limit
-	// Skipped are the rules that the request lacks a descriptor for.
+	// Skipped are the rules for which the request lacks a descriptor.
 	Skipped []Skipped
-	// At is when the check was made.
+	// At is the time of the check.
 	At time.Time
-	// CallsWatched says that a policy evaluates the tool calls of the request, and Open
-	// are the calls before it that it brings no results of.
+	// CallsWatched says that a policy evaluates the tool calls of the request. Open are
+	// earlier calls without a result in the request.
 	CallsWatched bool
 	Open         []provider.ToolCall
 	// FailClosed says that a request without a full decision is refused, and Repair
 	// that a broken history is repaired.
 	FailClosed, Repair bool
 
-	// Waiting is what waits for the answer.
 	Waiting Waiting
 }
 
-// maker makes the evidence of one request.
+// maker builds the evidence of one request.
 type maker struct {
 	Input
 	out Evidence
-	// again are the policies whose tool detector finds a call repeated after other work, or
-	// one that was only acknowledged.
+	// again are the policies whose tool detector counts the newest calls: calls repeated
+	// after other work, or results that are only acknowledgements.
 	again []string
-	// does says that the newest calls do something.
+	// does says that the newest calls change something.
 	does bool
 }
 
@@ -87,8 +85,8 @@ func Match(set *bundle.Set, r *request.Request, from *request.Subject) []*bundle
 	})
 }
 
-// Of returns the evidence of a request.
-func Of(in *Input) Evidence {
+// Build returns the evidence of a request.
+func Build(in *Input) Evidence {
 	m := &maker{Input: *in, out: Evidence{At: in.Now}}
 	for _, p := range in.Matched {
 		enforced := !p.Shadow(in.Now)
@@ -109,7 +107,7 @@ func Of(in *Input) Evidence {
 		Retry: m.isRetry(), Idempotency: m.idempotency(), InputTokens: uint32(min(expected.Input, math.MaxUint32)), Usd: m.usd(expected),
 		Asked: m.DecisionOnly, Peek: m.Peek, Probe: m.Probe, Excerpt: m.excerpt(),
 	}
-	if m.Probe { // a comparison of texts that is late raises an incident of its own
+	if m.Probe { // a late comparison of texts raises an incident of its own
 		m.out.Check.Exchange, m.out.Check.Semantics = nil, nil
 	}
 	for _, l := range m.out.Limits {
@@ -118,7 +116,7 @@ func Of(in *Input) Evidence {
 	return m.out
 }
 
-// expected returns the usage that the request may have if it is answered.
+// expected returns the expected usage of an answer to the request.
 func (m *maker) expected() usage.Usage {
 	tokens := int(m.Body.PromptTokens())
 	if m.Expect == nil {
@@ -127,7 +125,7 @@ func (m *maker) expected() usage.Usage {
 	return m.Expect(tokens)
 }
 
-// usd returns the price of the request with the given usage; nil for a model without a price.
+// usd returns the price of a usage; nil if the price of the model is unknown.
 func (m *maker) usd(u usage.Usage) *float64 {
 	if !m.AsksModel() {
 		return nil
@@ -140,7 +138,7 @@ func (m *maker) usd(u usage.Usage) *float64 {
 	return &usd
 }
 
-// shadow reports whether a policy only watches the request.
+// shadow reports whether a policy only observes the request.
 func (m *maker) shadow(p *bundle.Policy) bool {
 	return p.Shadow(m.Now) || p.HeldOut(m.Identity.GetSession())
 }
@@ -154,7 +152,7 @@ func (m *maker) idempotency() string {
 	return fingerprint.New(idempotencyDomain).String(key).Sum().String()
 }
 
-// isRetry reports whether the client calls the request its own retry.
+// isRetry reports whether the client says that the request is a retry.
 func (m *maker) isRetry() bool {
 	n := m.Header.Get("X-Stainless-Retry-Count")
 	return n != "" && n != "0"

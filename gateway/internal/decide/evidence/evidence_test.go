@@ -95,7 +95,7 @@ func (a asked) input(t testing.TB, set *bundle.Set) *Input {
 // of returns the evidence of a request.
 func (a asked) of(t testing.TB, set *bundle.Set) Evidence {
 	t.Helper()
-	return Of(a.input(t, set))
+	return Build(a.input(t, set))
 }
 
 const (
@@ -349,7 +349,7 @@ func BenchmarkOf(b *testing.B) {
 	in := asked{body: body.String(), caller: "c", session: "s"}.input(b, set)
 	b.ReportAllocs()
 	for b.Loop() {
-		e := Of(in)
+		e := Build(in)
 		in.Memory.Answered(&e.Waiting)
 	}
 }

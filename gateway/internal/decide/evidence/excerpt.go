@@ -5,9 +5,8 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-// excerpt returns the end of the newest exchange, for the policies that ask for it; nil
-// if none does, or there is no text. No other text of a request is sent for people to
-// read.
+// excerpt returns the end of the newest exchange, for the policies that ask for it; nil if
+// none does or there is no text. It is the only text of a request that people may read.
 func (m *maker) excerpt() *checkpb.Excerpt {
 	var ask []string
 	for _, p := range m.Matched {
@@ -26,8 +25,8 @@ func (m *maker) excerpt() *checkpb.Excerpt {
 	return &checkpb.Excerpt{Text: text, Policies: ask}
 }
 
-// newestTexts returns the agent's last message and the answer to it; for a tool runner the
-// call and its result.
+// newestTexts returns the agent's last message and the answer to it, or a tool runner's call
+// and its result.
 func (m *maker) newestTexts() (said, answered string) {
 	switch {
 	case m.Run != nil && m.Run.Tool != "":

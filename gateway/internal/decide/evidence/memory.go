@@ -12,31 +12,30 @@ import (
 )
 
 const (
-	// maxPrompts bounds the prompts with their senders, and maxSenders the senders of one
-	// prompt, newest last.
+	// maxPrompts bounds the number of prompts in Memory.senders, and maxSenders the number of
+	// senders of each.
 	maxPrompts = 4096
 	maxSenders = 32
-	// maxAskers bounds the prompts with their newest end user.
+	// maxAskers bounds the number of prompts in Memory.askers.
 	maxAskers = 8192
 )
 
-// Memory remembers who sent which prompts lately, as far as this gateway saw them. It
-// may be used by many goroutines at once. Make it with NewMemory.
+// Memory remembers who recently sent which prompts through this gateway. It is safe for
+// concurrent use. Make it with NewMemory.
 //
-// By the senders it distinguishes an agent that names a new session with each request from
-// agents that work on the same task in sessions of their own: the former waits for each
-// answer. That none of its sessions goes on, its detector knows.
+// The senders distinguish an agent that names a new session with each request from several
+// agents with the same task, each in its own session: the former waits for each answer. The
+// detector knows whether any of its sessions goes on.
 //
-// By the end users it finds an agent that changes the user with each request: a caller
-// is a key and a user. Only prompts that change users are counted for it.
+// The end users reveal an agent that changes the user with each request, since a caller is a
+// key and a user. Only prompts that change users are counted for it.
 //
-// From the requests in flight it distinguishes samples of one prompt from repeats after an
-// answer.
+// The requests in flight distinguish samples of one prompt from repeats after an answer.
 //
-// It also remembers the details of exchanges.
+// It also caches the details of exchanges.
 type Memory struct {
 	mu      sync.Mutex
-	senders map[string][]*sender // by prompt
+	senders map[string][]*sender // by prompt, newest last
 	askers  map[fingerprint.Digest]asker
 	flights map[string]*flight // by counter
 
@@ -50,7 +49,7 @@ type sender struct {
 	open    int // requests that wait for their answers
 }
 
-// asker is the end user who asked a prompt last.
+// asker is the last end user who sent a prompt.
 type asker struct {
 	caller string
 	at     time.Time
@@ -63,14 +62,14 @@ func NewMemory() *Memory {
 	}
 }
 
-// Waiting are a prompt's senders and rounds in the memory, which wait for its answer. The
-// zero value waits for nothing.
+// Waiting is what Memory keeps of a request until it is answered. The zero value is that of
+// a request of which it keeps nothing.
 type Waiting struct {
 	sent   []*sender
 	rounds []*round
 }
 
-// Answered notes that a request does not wait for its answer any more.
+// Answered notes that a request is no longer in flight.
 func (m *Memory) Answered(w *Waiting) {
 	if len(w.sent)+len(w.rounds) == 0 {
 		return
@@ -86,10 +85,10 @@ func (m *Memory) Answered(w *Waiting) {
 	*w = Waiting{}
 }
 
-// rotates reports whether the request may be one of an agent that names a new session
-// with each request. A request that counts is noted.
+// rotates reports whether the request may come from an agent that names a new session with
+// each request. It remembers the request unless that is a peek.
 func (m *maker) rotates(id string, asked []byte, p *policy.Prompt) bool {
-	prompt, session := id+hex.EncodeToString(asked), id+m.Identity.GetSession() // policies see prompts differently
+	prompt, session := id+hex.EncodeToString(asked), id+m.Identity.GetSession() // each policy has its own fingerprint of a prompt
 	window := time.Duration(p.WindowSeconds) * time.Second
 	m.Memory.mu.Lock()
 	defer m.Memory.mu.Unlock()
@@ -102,8 +101,7 @@ func (m *maker) rotates(id string, asked []byte, p *policy.Prompt) bool {
 	return alone
 }
 
-// alone reports whether no other session that sent a prompt since a time waits for its
-// answer.
+// alone reports whether no other session that sent a prompt since a time waits for an answer.
 func (m *Memory) alone(session, prompt string, since time.Time) bool {
 	return !slices.ContainsFunc(m.senders[prompt], func(s *sender) bool {
 		return s.session != session && s.at.After(since) && s.open > 0
@@ -125,7 +123,7 @@ func (m *Memory) send(session, prompt string, now time.Time) *sender {
 	return s
 }
 
-// changed notes who asks a prompt, and reports whether somebody else asked it before,
+// changed remembers who sent a prompt, and reports whether another caller sent it before,
 // within a window.
 func (m *Memory) changed(prompt fingerprint.Digest, caller string, window time.Duration, now time.Time) bool {
 	m.mu.Lock()

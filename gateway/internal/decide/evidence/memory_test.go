@@ -48,7 +48,7 @@ func TestAgentThatNamesNewSessionsIsToldFromAgentsOfTheirOwn(t *testing.T) {
 		for i, s := range steps {
 			now = now.Add(s.after)
 			in := asked{body: s.body, session: s.session, caller: "k", set: func(in *Input) { in.Memory, in.Now, in.Peek = memory, now, s.peek }}.input(t, set)
-			e := Of(in)
+			e := Build(in)
 			if together := e.Check.GetCounters()[0].GetTogether() != nil; together != s.together {
 				t.Errorf("%s: request %d counts together: %t, want %t", name, i+1, together, s.together)
 			}
@@ -152,7 +152,7 @@ func TestRequestsShareTheMemory(t *testing.T) {
 		in := asked{body: chat, session: fmt.Sprint("s", i%2), caller: "k", set: func(in *Input) { in.Memory = memory }}.input(t, set)
 		group.Go(func() {
 			for range 20 {
-				e := Of(in)
+				e := Build(in)
 				memory.Answered(&e.Waiting)
 			}
 		})

@@ -10,9 +10,9 @@ import (
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-// expectPolls gives prompts the patience of polls: where the newest round of a history does
-// nothing but poll, the thresholds of its policy's prompt counter are as many times as high
-// as those of the policy's polls. A slow server's prompt is the same until it is up.
+// expectPolls raises the thresholds of a policy's prompt counter by the multiplier for polls
+// if the newest round of the history only polls: an agent that waits for a slow server sends
+// the same prompt until that is up.
 func expectPolls(counters []*checkpb.Counter, watches []*checkpb.ToolWatch, policies []*bundle.Policy) {
 	for _, w := range watches {
 		i := slices.IndexFunc(policies, func(p *bundle.Policy) bool { return p.ID == w.GetPolicy() && p.Tool != nil })
@@ -30,14 +30,14 @@ func expectPolls(counters []*checkpb.Counter, watches []*checkpb.ToolWatch, poli
 		}
 		for _, c := range counters {
 			if c.GetPolicy() == w.GetPolicy() && c.GetDetector() == finding.Prompt {
-				beMorePatient(c, times)
+				raiseThresholds(c, times)
 			}
 		}
 	}
 }
 
-// turnMultiplier is by how much the thresholds of prompts rise where an answer has ended the
-// turn before: people ask for the next track again and again.
+// turnMultiplier raises the thresholds of prompts after a turn that ended with an answer:
+// people ask for the next track again and again.
 const turnMultiplier = 2
 
 // answers reports whether the newest user message of a history follows an answer to a turn
@@ -57,8 +57,9 @@ func answers(w *checkpb.ToolWatch) bool {
 	return calls
 }
 
-// beMorePatient raises the thresholds of a counter, unless detectors do not take such counts.
-func beMorePatient(c *checkpb.Counter, times uint32) {
+// raiseThresholds multiplies the thresholds of a counter, unless detectors would not accept
+// them.
+func raiseThresholds(c *checkpb.Counter, times uint32) {
 	if steps := c.GetSteps(); len(steps) == 0 || times*steps[len(steps)-1].GetAt() > highestStep {
 		return
 	}
@@ -70,7 +71,7 @@ func beMorePatient(c *checkpb.Counter, times uint32) {
 	}
 }
 
-// raise makes the numbers of hits that steps let through as many times as high.
+// raise multiplies the numbers of hits before the steps.
 func raise(steps []*checkpb.Step, times uint32) {
 	for _, step := range steps {
 		step.At = (step.GetAt()-1)*times + 1

@@ -55,7 +55,7 @@ func TestPromptsOfPollsHaveTheirPatience(t *testing.T) {
 		t.Errorf("a policy that counts each prompt: %v", each)
 	}
 	high := counter(highestStep-1, 2*highestStep)
-	if beMorePatient(high, 3); !proto.Equal(high, counter(highestStep-1, 2*highestStep)) {
+	if raiseThresholds(high, 3); !proto.Equal(high, counter(highestStep-1, 2*highestStep)) {
 		t.Errorf("counts that no detector takes: %v", high)
 	}
 }

@@ -10,15 +10,14 @@ import (
 
 const (
 	promptDomain = "unloop/prompt/3"
-	// askedSize and sessionSize are the lengths in bytes of the parts of a prompt's
-	// fingerprint: what was asked, and in which session. The model is the rest.
+	// askedSize and sessionSize are the lengths, in bytes, of the first two parts of a
+	// prompt's fingerprint: prompt, session and model.
 	askedSize   = 16
 	sessionSize = 8
 )
 
-// promptCounter counts the request's prompt. A session that names itself has a count of
-// its own, and adds to that of all of them where an agent may name a new session with
-// each request.
+// promptCounter counts the request's prompt. A session with a name has its own count. If an
+// agent may name a new session with each request, its sessions are also counted together.
 func (m *maker) promptCounter(p *bundle.Policy) *checkpb.Counter {
 	d := p.Prompt
 	c := &checkpb.Counter{
@@ -51,8 +50,8 @@ func (m *maker) promptCounter(p *bundle.Policy) *checkpb.Counter {
 	return c
 }
 
-// setRounds sets what the end of the request's own history says: how often the agent was
-// answered with the same complaint, or said the same and was answered the same.
+// setRounds sets how often the end of the request's history repeats itself: how often the
+// agent got the same complaint, or said the same and got the same answer.
 func (m *maker) setRounds(c *checkpb.Counter, d *policy.Prompt) {
 	t := m.Prompt.Transcript
 	if !m.Prompt.Delta {
@@ -64,17 +63,17 @@ func (m *maker) setRounds(c *checkpb.Counter, d *policy.Prompt) {
 	}
 	c.Rounds, c.HintRounds, c.Closed = uint32(t.Rounds()), uint32(d.HintRounds), t.Closed()
 	if c.GetClosed() {
-		c.StopRounds = 2 * c.GetHintRounds() // a hint that changes nothing
+		c.StopRounds = 2 * c.GetHintRounds() // the hint changed nothing
 	}
 }
 
-// keptByProvider reports whether the provider keeps the history, so that the request has
-// only a part of it.
+// keptByProvider reports whether the provider stores the history, so that the request has
+// only the newest part of it.
 func (m *maker) keptByProvider() bool { return m.Prompt != nil && m.Prompt.Delta }
 
-// asked returns the fingerprint of the prompt, without the model, and without the session
-// if the policy counts sessions together. Of a conversation that the provider keeps, the
-// request shows only the newest messages, which mean little without their session.
+// asked returns the fingerprint of the prompt without the model, and without the session if
+// the policy counts sessions together. The newest messages of a history that the provider
+// stores mean little without their session, which is always included.
 func (m *maker) asked(p *policy.Prompt) []byte {
 	b := fingerprint.New(promptDomain).String(m.Identity.GetCaller())
 	if p.Scope == policy.ScopeSession || m.keptByProvider() {
@@ -101,7 +100,7 @@ func (m *maker) addAsked(b *fingerprint.Builder, p *policy.Prompt) {
 }
 
 // promptFingerprint joins the parts of a prompt's fingerprint: prompt, session and model.
-// kind distinguishes a session from other uses of its part.
+// kind says what the session's part is used for.
 func (m *maker) promptFingerprint(asked []byte, kind, session string) []byte {
 	in := fingerprint.New(promptDomain).String(kind).String(session).Sum()
 	model := fingerprint.New(promptDomain).String("model").String(m.Model()).Sum()

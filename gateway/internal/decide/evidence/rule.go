@@ -14,29 +14,28 @@ import (
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-// limitDomain is the domain of the hashes that name a rule's counters.
+// limitDomain is the domain of the hashes that are the keys of a rule's counters.
 const limitDomain = "unloop/limit/1"
 
 // Limit is a policy's rule that applies to a request, and its entry in the check.
 type Limit struct {
 	Rule *bundle.Limit
 	Wire *checkpb.Limit
-	// Cost returns what an answer cost in the rule's unit; nil for costs that are
-	// known before the answer.
+	// Cost returns the cost of an answer in the rule's unit; nil if the cost is known before
+	// the answer.
 	Cost func(usage.Usage) float64
-	// Oversized is the reason why the rule never lets a request of this size
-	// through; "" if it may.
+	// Oversized says why the rule never allows a request of this size; "" if it does.
 	Oversized string
 }
 
-// Verdict is a limit and the detector's verdict on it.
+// Verdict is a limit with the detector's verdict on it.
 type Verdict struct {
 	Limit
 	*checkpb.LimitVerdict
 }
 
-// Verdicts pairs the limits of a check with the verdicts of its decision. It
-// returns nil for a decision without verdicts: of an older detector, or from memory.
+// Verdicts pairs the limits of a check with the verdicts of its decision. It returns nil for
+// a decision without verdicts: of an older detector, or from memory.
 func Verdicts(limits []Limit, d *checkpb.Decision) []Verdict {
 	all := d.GetLimits()
 	if len(all) != len(limits) {
@@ -49,7 +48,7 @@ func Verdicts(limits []Limit, d *checkpb.Decision) []Verdict {
 	return out
 }
 
-// Skipped is a rule that a request lacks a descriptor for.
+// Skipped is a rule for which a request lacks a descriptor.
 type Skipped struct {
 	Policy string
 	Rule   *bundle.Limit
@@ -57,8 +56,8 @@ type Skipped struct {
 	Missing string
 }
 
-// limits adds the rules of the matching policies that apply to the request. A tool's
-// call is not a request.
+// limits adds the rules of the matching policies that apply to the request. No rule applies
+// to a tool runner's call.
 func (m *maker) limits() {
 	if m.Run != nil {
 		return
@@ -67,14 +66,14 @@ func (m *maker) limits() {
 		if p.Breaker != nil {
 			m.out.Limits = append(m.out.Limits, m.breaker(p))
 		}
-		for _, rule := range m.ruling(p) {
+		for _, rule := range m.rules(p) {
 			m.apply(p, rule)
 		}
 	}
 }
 
-// ruling returns a policy's rules that match the request, or else its fallback limit.
-func (m *maker) ruling(p *bundle.Policy) []*bundle.Limit {
+// rules returns a policy's rules that match the request, or else its fallback limit.
+func (m *maker) rules(p *bundle.Policy) []*bundle.Limit {
 	var out []*bundle.Limit
 	for i := range p.Rules {
 		if m.holds(p.Rules[i].Conditions) {
@@ -87,7 +86,7 @@ func (m *maker) ruling(p *bundle.Policy) []*bundle.Limit {
 	return out
 }
 
-// holds reports whether the request has all the values that a rule asks for.
+// holds reports whether the request meets all conditions.
 func (m *maker) holds(conditions []bundle.Condition) bool {
 	return !slices.ContainsFunc(conditions, func(c bundle.Condition) bool {
 		value, ok := m.Descriptors.Get(c.Descriptor)
@@ -95,8 +94,8 @@ func (m *maker) holds(conditions []bundle.Condition) bool {
 	})
 }
 
-// apply adds a rule, unless the request lacks a descriptor of it or costs nothing in
-// the rule's unit.
+// apply adds a rule, unless the request lacks one of its descriptors or costs nothing in the
+// rule's unit.
 func (m *maker) apply(p *bundle.Policy, rule *bundle.Limit) {
 	if rule.Metered() && !m.AsksModel() {
 		return
@@ -123,8 +122,8 @@ func (m *maker) limit(a *Limit) {
 	}
 }
 
-// limitKey names the counter for the values of a rule's descriptors; missing is the
-// descriptor that the request lacks. An unverified claim, which anyone can write, never
+// limitKey returns the key of the counter for the values of a rule's descriptors; missing is
+// the descriptor that the request lacks. An unverified claim, which anyone can forge, never
 // shares a counter with a verified one.
 func (m *maker) limitKey(rule *bundle.Limit) (key []byte, missing string) {
 	b := fingerprint.New(limitDomain)
@@ -146,8 +145,8 @@ func (m *maker) tokenBucket(a *Limit, c *policy.TokenBucket) {
 	a.Wire.Bucket = &checkpb.Bucket{Rate: c.Rate(), Capacity: c.Burst}
 }
 
-// namedCost returns the cost that the request names in a header or query parameter, or
-// the fixed one. standard is the cost of requests that name none.
+// namedCost returns the fixed cost, or the cost that the request names in a header or query
+// parameter. standard is the cost of requests that name none.
 func (m *maker) namedCost(source string, fixed, standard float64) float64 {
 	if source == "fixed" {
 		return fixed
@@ -167,7 +166,7 @@ func (m *maker) namedCost(source string, fixed, standard float64) float64 {
 // maxCost is the highest cost that a request can name.
 const maxCost = 1e15
 
-// tokenBucketLLM reserves the prompt's tokens and the longest answers that the
+// tokenBucketLLM reserves the tokens of the prompt and of the longest answers that the
 // request allows.
 func (m *maker) tokenBucketLLM(a *Limit, c *policy.TokenBucketLLM) {
 	input, output := m.estimate(c.TokenSource.Estimator), m.maxOutput(int(c.DefaultCompletion()), int(c.MaxCompletionTokens))
@@ -189,8 +188,8 @@ func (m *maker) tokenBucketLLM(a *Limit, c *policy.TokenBucketLLM) {
 	a.Cost = func(u usage.Usage) float64 { return float64(u.Input + u.Output) }
 }
 
-// defaultOutput is the number of tokens that is reserved for an answer without a limit
-// of its length where the rule sets none: Fairvisor's default.
+// defaultOutput is the number of tokens that are reserved for an answer if neither the
+// request nor the rule limits its length: Fairvisor's default.
 const defaultOutput = 1000
 
 func (m *maker) costBased(a *Limit, c *policy.CostBased) {
@@ -213,7 +212,7 @@ func (m *maker) costBased(a *Limit, c *policy.CostBased) {
 	a.Cost = func(u usage.Usage) float64 { return price.USD(u.Input, u.Cached, u.Output) }
 }
 
-// estimate returns about how many tokens the request's prompt has.
+// estimate returns the approximate number of tokens of the prompt.
 func (m *maker) estimate(estimator string) int {
 	if estimator == "header_hint" {
 		if n, err := strconv.Atoi(m.Header.Get("X-Token-Estimate")); err == nil && n > 0 && n <= usage.MaxTokens {
@@ -223,10 +222,10 @@ func (m *maker) estimate(estimator string) int {
 	return cmp.Or(m.tokens().Prompt, int(m.Body.PromptTokens()))
 }
 
-// maxOutput returns how many tokens the answers to the request may have in all.
+// maxOutput returns the maximum number of tokens of all answers to the request.
 func (m *maker) maxOutput(standard, most int) int { return m.tokens().MaxOutput(standard, most) }
 
-// tokens returns how many tokens the request may take, as far as its body says it.
+// tokens returns the bounds that the request's body sets on its tokens.
 func (m *maker) tokens() usage.Bounds {
 	if m.Uninspected != "" {
 		return usage.Bounds{Answers: 1}
@@ -234,8 +233,7 @@ func (m *maker) tokens() usage.Bounds {
 	return m.Body.Bounds()
 }
 
-// breakerDomain is the domain of the hashes that name the states of circuit
-// breakers.
+// breakerDomain is the domain of the hashes that are the keys of circuit breakers.
 const breakerDomain = "unloop/breaker/1"
 
 // breakerRule is the rule of a circuit breaker that counts requests.
@@ -258,8 +256,8 @@ func (m *maker) breaker(p *bundle.Policy) Limit {
 	return l
 }
 
-// breakerKey names the breaker for the value of its descriptor; requests without a value
-// share one breaker.
+// breakerKey returns the key of the breaker for the value of its descriptor. Requests
+// without a value share a breaker.
 func (m *maker) breakerKey(b *bundle.Breaker) []byte {
 	f := fingerprint.New(breakerDomain)
 	if b.Key != (policy.Descriptor{}) {

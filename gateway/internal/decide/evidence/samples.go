@@ -12,7 +12,7 @@ import (
 
 const openingDomain = "unloop/opening/1"
 
-// flight is the requests of one prompt from when it was in flight without a pause.
+// flight is the requests of one prompt during a time in which at least one was in flight.
 type flight struct {
 	counter    string // the key in Memory.flights
 	open, sent int
@@ -20,23 +20,23 @@ type flight struct {
 	newest     *round
 }
 
-// round is some requests of a flight, each in flight with another one at least.
+// round is a number of requests of a flight that count as samples of one prompt.
 type round struct {
 	flight   *flight
 	samples  int
-	answered bool // one of them was
-	followed bool // one of this round or of an earlier one was, since the round began
+	answered bool // a request of this round was answered
+	followed bool // a request of this or an earlier round was answered since the round began
 }
 
-// lastsWindows is how many windows a set of samples may take. A prompt that is in flight for
-// longer without a pause is sent again and again by several workers: a request after an
-// answer to one of a round then begins the next round. If it was sent more often than in all
-// rounds of samples that may come one after the other, so does a request after any answer.
-const lastsWindows = 2
+// sampleWindows is the maximum duration, in windows, of a set of samples. If a prompt is in
+// flight for longer, several workers repeat it: a request after an answer to a request of a
+// round then begins the next round. If the prompt was sent more often than all allowed rounds
+// of samples take, so does a request after any answer.
+const sampleWindows = 2
 
-// goesOn reports whether a request belongs to the round.
-func (r *round) goesOn(p *policy.Prompt, now time.Time) bool {
-	limit := lastsWindows * time.Duration(p.WindowSeconds) * time.Second
+// includes reports whether the next request belongs to the round.
+func (r *round) includes(p *policy.Prompt, now time.Time) bool {
+	limit := sampleWindows * time.Duration(p.WindowSeconds) * time.Second
 	switch {
 	case r.samples >= p.Samples:
 		return false
@@ -48,21 +48,21 @@ func (r *round) goesOn(p *policy.Prompt, now time.Time) bool {
 	return !r.answered
 }
 
-// inFlight notes a request in flight: those of one prompt that are in flight together are
-// samples, and one round.
+// inFlight notes that a request is in flight. Requests of one prompt that are in flight
+// together are samples, and count as one round.
 func (m *maker) inFlight(c *checkpb.Counter, p *bundle.Policy) {
 	m.Memory.mu.Lock()
 	defer m.Memory.mu.Unlock()
 	counter := p.ID + string(c.GetFingerprint())
 	f := m.Memory.flights[counter]
-	c.Sample = f != nil && f.newest.goesOn(p.Prompt, m.Now)
+	c.Sample = f != nil && f.newest.includes(p.Prompt, m.Now)
 	if !m.Peek {
-		m.out.Waiting.rounds = append(m.out.Waiting.rounds, m.Memory.depart(counter, c.GetSample(), m.Now))
+		m.out.Waiting.rounds = append(m.out.Waiting.rounds, m.Memory.join(counter, c.GetSample(), m.Now))
 	}
 }
 
-// opening says how the conversation began. Detectors know what else the caller sends, and
-// whether such conversations go on.
+// opening describes how the conversation began. Detectors know the caller's other
+// conversations, and whether such conversations go on.
 func (m *maker) opening(p *policy.Prompt, named bool) *checkpb.Opening {
 	o := &checkpb.Opening{Named: named}
 	if p.CountEach || m.Prompt == nil || m.Prompt.Delta {
@@ -74,14 +74,14 @@ func (m *maker) opening(p *policy.Prompt, named bool) *checkpb.Opening {
 	return o
 }
 
-// begins reports whether the request shows nothing of the model's yet.
+// begins reports whether the request has no message of the model yet.
 func (m *maker) begins() bool {
 	return m.Prompt != nil && !m.Prompt.Delta && m.Prompt.Transcript.Begins()
 }
 
-// depart adds a request to the newest round of a prompt's flight if it is a sample, else to
-// the next round, which it returns.
-func (m *Memory) depart(counter string, sample bool, now time.Time) *round {
+// join adds a request to the newest round of a prompt's flight if it is a sample, else to a
+// new round, and returns the round.
+func (m *Memory) join(counter string, sample bool, now time.Time) *round {
 	f := m.flights[counter]
 	if f == nil {
 		f = &flight{counter: counter, since: now}
@@ -94,7 +94,7 @@ func (m *Memory) depart(counter string, sample bool, now time.Time) *round {
 	return f.newest
 }
 
-// leave notes that a request of a round is not in flight any more.
+// leave notes that a request of a round is no longer in flight.
 func (m *Memory) leave(r *round) {
 	f := r.flight
 	r.answered, f.newest.followed = true, true

@@ -33,7 +33,7 @@ func (c *client) send(a asked) (*Evidence, *checkpb.Counter) {
 			set(in)
 		}
 	}
-	e := Of(a.input(c.t, c.set))
+	e := Build(a.input(c.t, c.set))
 	return &e, e.Check.GetCounters()[0]
 }
 

@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// scopeDomain is the domain of the hash that names a history of texts.
+	// scopeDomain is the domain of the hashes that are the keys of histories of texts.
 	scopeDomain = "unloop/scope/2"
-	// exchangeBytes is how much is sent of each half of an exchange, from its
-	// end: more than embedders read.
+	// exchangeBytes is the number of bytes at the end of each half of an exchange that are
+	// sent: more than embedders read.
 	exchangeBytes = 8 << 10
-	// endSentences is how many of its last sentences identify a prompt without a
-	// session: retries put their complaint before or behind them.
+	// endSentences is the number of last sentences that identify a prompt without a session:
+	// retries put their complaint before or after them.
 	endSentences = 2
 )
 
-// semantics returns the newest exchange, and how the semantic detectors of the matching
-// policies compare it. Only a prompt has an exchange.
+// semantics returns the newest exchange of a prompt, and how the semantic detectors of the
+// matching policies compare it.
 func (m *maker) semantics() (*semanticpb.Exchange, []*checkpb.SemanticWatch) {
 	if m.Prompt == nil || m.Run != nil || m.Identity.GetCaller() == "" {
 		return nil, nil
@@ -41,7 +41,7 @@ func (m *maker) semantics() (*semanticpb.Exchange, []*checkpb.SemanticWatch) {
 			}
 		}
 		if newest.alone() && p.PromptOff {
-			continue // the operator turned the detection of repeated prompts off
+			continue // the operator turned off the detection of repeated prompts
 		}
 		if slices.Contains(m.again, p.ID) {
 			continue // the tool detector counts such calls, and knows what was done in between
@@ -61,7 +61,7 @@ func (m *maker) semantics() (*semanticpb.Exchange, []*checkpb.SemanticWatch) {
 	return newest.wire, out
 }
 
-// exchange is the newest exchange of a conversation, which semantic detectors compare.
+// exchange is the newest exchange of a conversation.
 type exchange struct {
 	wire *semanticpb.Exchange
 	// sentences are those of the human's part.
@@ -71,9 +71,9 @@ type exchange struct {
 // alone reports whether the agent has not spoken yet.
 func (e *exchange) alone() bool { return e.wire.GetSaid() == "" }
 
-// newestExchange returns the agent's last message and the answer to it; nil without text to
-// compare. If the provider keeps the history, the request has only an answer, which says
-// too little.
+// newestExchange returns the agent's last message and the answer to it; nil if there is no
+// text to compare. An answer alone, in a request whose history the provider stores, says too
+// little.
 func (m *maker) newestExchange() *exchange {
 	t := m.Prompt.Transcript
 	said, answered := t.Exchange(exchangeBytes)
@@ -95,10 +95,10 @@ func (m *maker) newestExchange() *exchange {
 	return e
 }
 
-// setComparison sets with which texts of its scope the exchange is compared, and how.
+// setComparison sets how the exchange is compared, and with which texts of its scope.
 // Requests that begin alike and name no session may belong to one conversation or to a
-// batch: those of a conversation show what was said before, so that earlier exchanges can
-// be embedded when a later one may be similar.
+// batch. The requests of a conversation repeat its history, so that earlier exchanges need
+// not be embedded before a later one may be similar.
 func (m *maker) setComparison(w *checkpb.SemanticWatch, p *bundle.Policy, newest *exchange) {
 	alone, inSession := newest.alone(), p.Semantic.Scope == "session"
 	switch {
@@ -113,8 +113,8 @@ func (m *maker) setComparison(w *checkpb.SemanticWatch, p *bundle.Policy, newest
 	w.Lazy = inSession && !alone && !m.Prompt.Delta && p.Semantic.HistorySize <= transcript.MaxEarlier
 }
 
-// scope names the history of exchanges that this one is compared with. Each policy has
-// histories of its own.
+// scope returns the key of the history of exchanges that this one is compared with. Each
+// policy has its own histories.
 func (m *maker) scope(p *bundle.Policy, shadow bool, newest *exchange) []byte {
 	b := fingerprint.New(scopeDomain).String(p.ID).String(p.Semantic.Scope)
 	if shadow {
@@ -123,7 +123,7 @@ func (m *maker) scope(p *bundle.Policy, shadow bool, newest *exchange) []byte {
 	switch p.Semantic.Scope {
 	case "tenant":
 		b.String(m.Identity.GetTenant())
-		if !m.Client.Tenanted { // anybody may send that name, and nobody may write to the history of another
+		if !m.Client.Tenanted { // the name is not verified, and callers must not write to each other's history
 			b.String(m.Identity.GetCaller())
 		}
 	case "caller":
@@ -134,9 +134,9 @@ func (m *maker) scope(p *bundle.Policy, shadow bool, newest *exchange) []byte {
 	return b.Sum().Bytes()
 }
 
-// addSession adds the agent's session. A prompt that begins a conversation and names no
-// session would have a session of its own in each wording; it shares one with the
-// caller's other prompts of the same instructions and the same end.
+// addSession adds the agent's session. A prompt that begins a conversation without naming a
+// session would get a new session for each wording; it shares one with the caller's other
+// prompts with the same instructions and the same end.
 func (m *maker) addSession(b *fingerprint.Builder, newest *exchange) {
 	if m.OwnSession || !newest.alone() {
 		b.Bytes(m.agent())

@@ -13,15 +13,14 @@ import (
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-// Domains of the hashes that name agents. The calls of a tool runner's agent are not
-// counted with those that requests show: each would count twice.
+// Domains of the hashes that are the keys of agents. The calls of a tool runner are not
+// counted with those in requests: each would count twice.
 const (
 	agentDomain  = "unloop/agent/1"
 	runnerDomain = "unloop/runner/1"
 )
 
-// watches lists the agents' sessions that the matching policies watch. A chat without
-// tools has nothing to watch.
+// watches returns the tool watches of the matching policies. A chat without tools has none.
 func (m *maker) watches() []*checkpb.ToolWatch {
 	if m.Prompt == nil || m.Identity.GetSession() == "" || m.Run == nil && !m.ShowsTools() {
 		return nil
@@ -44,18 +43,18 @@ func (m *maker) watches() []*checkpb.ToolWatch {
 	return out
 }
 
-// agent names the agent of the session: sub-agents share the session's id, and differ in
-// their instructions and tools.
+// agent returns the key of the session's agent: sub-agents have the same session but other
+// instructions and tools.
 func (m *maker) agent() []byte {
 	return fingerprint.New(agentDomain).String(m.Identity.GetSession()).Digest(m.Prompt.Transcript.Agent()).Sum().Bytes()
 }
 
-// runner names the agent of a tool runner.
+// runner returns the key of a tool runner's agent.
 func (m *maker) runner() []byte {
 	return fingerprint.New(runnerDomain).String(m.Identity.GetSession()).Sum().Bytes()
 }
 
-// history returns the history that the request shows, read by a policy's rules.
+// history returns the history in the request, read by a policy's rules.
 func (m *maker) history(p *bundle.Policy, rules provider.Rules) *checkpb.History {
 	items, before := m.Prompt.Transcript.History(rules)
 	if p.Tool != nil && (provider.Again(items) || acknowledged(items, p.Tool.EmptyThreshold > 0)) {
@@ -82,9 +81,9 @@ func (m *maker) history(p *bundle.Policy, rules provider.Rules) *checkpb.History
 	return h
 }
 
-// acknowledged reports whether the newest round's results are nothing but acknowledgements
-// of calls that do something: each call of a batch has the same one. So are results that say
-// that nothing was found, if the tool detector counts those.
+// acknowledged reports whether the newest round's results only acknowledge calls that do
+// something; all calls of a batch have the same such result. Results that say that nothing
+// was found count, too, if the tool detector counts them.
 func acknowledged(items []provider.Item, countsEmpty bool) bool {
 	if len(items) == 0 || len(items[len(items)-1].Calls) == 0 {
 		return false
@@ -95,7 +94,7 @@ func acknowledged(items []provider.Item, countsEmpty bool) bool {
 	})
 }
 
-// saysDone are the digests of results that say no more than that a command was carried out.
+// saysDone are the digests of results that only say that a command was carried out.
 var saysDone = func() map[fingerprint.Digest]bool {
 	out := map[fingerprint.Digest]bool{fingerprint.EmptyResult(): true}
 	for _, word := range []string{"ok", "OK", "Ok", "done", "Done", "success", "Success", "succeeded", "completed"} {
@@ -104,9 +103,8 @@ var saysDone = func() map[fingerprint.Digest]bool {
 	return out
 }()
 
-// kept names the history that the provider keeps. A conversation has the same name in
-// all its requests; the ids of the calls tell whether it goes on or a request is sent
-// again.
+// kept identifies the history that the provider stores. All requests of a conversation have
+// the same name; the ids of the calls distinguish the next request from a repeated one.
 func (m *maker) kept(items []provider.Item) fingerprint.Digest {
 	name := fingerprint.String([]byte(m.Prompt.Previous + m.Prompt.Session))
 	for _, item := range items {
@@ -117,20 +115,20 @@ func (m *maker) kept(items []provider.Item) fingerprint.Digest {
 	return name
 }
 
-// WireCalls returns calls as the wire has them.
+// WireCalls returns calls in the form of the wire.
 func WireCalls(calls []provider.ToolCall) []*checkpb.ToolCall {
 	return newWire(len(calls), 0).wire(calls)
 }
 
-// wire is room for the calls of a history and their digests: an allocation for each would
-// be most of those of a request.
+// wire allocates the calls of a history and their digests together: one allocation for each
+// would be most of those of a request.
 type wire struct {
 	calls   []checkpb.ToolCall
 	lists   []*checkpb.ToolCall
 	digests []byte
 }
 
-// usualDigests is how many digests most calls have.
+// usualDigests is the number of digests of most calls.
 const usualDigests = 3
 
 func newWire(calls, others int) *wire {
@@ -161,7 +159,7 @@ func (w *wire) bytesOf(d fingerprint.Digest) []byte {
 	return w.digests[from:len(w.digests):len(w.digests)]
 }
 
-// bytesOf returns a digest as the wire has it, where a zero digest is empty.
+// bytesOf returns a digest in the form of the wire, where a zero digest is empty.
 func bytesOf(d fingerprint.Digest) []byte {
 	if d.IsZero() {
 		return nil
@@ -169,8 +167,8 @@ func bytesOf(d fingerprint.Digest) []byte {
 	return d[:]
 }
 
-// setAnswers says, for events, which rejects of a watch the policy has answered in the
-// model's place, if the request can be. It can't where only the decision is asked for.
+// setAnswers says, for events, which rejections of a watch are answered in the model's
+// place, if that is possible. It is not if only the decision is wanted.
 func (m *maker) setAnswers(w *checkpb.ToolWatch, p *bundle.Policy) {
 	if m.DecisionOnly || m.Peek || m.Run != nil || !m.Prompt.Answerable() {
 		return
@@ -183,7 +181,7 @@ func (m *maker) setAnswers(w *checkpb.ToolWatch, p *bundle.Policy) {
 	}
 }
 
-// runEvidence returns a tool runner's call as detectors get it, read by a policy's rules.
+// runEvidence returns a tool runner's call in the form of the wire, read by a policy's rules.
 func runEvidence(t *request.ToolRun, rules provider.Rules) *checkpb.ToolRun {
 	if t.Explain {
 		return &checkpb.ToolRun{}

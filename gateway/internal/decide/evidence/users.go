@@ -13,18 +13,18 @@ import (
 
 const (
 	usersDomain = "unloop/users/1"
-	// tellingMessages and tellingBytes are the number of messages, and the bytes of the
-	// newest one, from which on hardly two people ask the same prompt by themselves.
-	tellingMessages = 4
-	tellingBytes    = 400
-	// highestStep is the highest count that detectors take.
+	// minMessages is the number of messages, and minBytes the number of bytes of the newest
+	// one, of a prompt that two people hardly send by coincidence.
+	minMessages = 4
+	minBytes    = 400
+	// highestStep is the highest count that detectors accept.
 	highestStep = 10_000
 )
 
-// userCounters lists the counters of prompts that came from another end user of the
-// same key before.
+// userCounters returns the counters of a prompt that another end user of the same key sent
+// before.
 func (m *maker) userCounters() []*checkpb.Counter {
-	if m.Key == "" || !Telling(m.Request) {
+	if m.Key == "" || !Distinctive(m.Request) {
 		return nil
 	}
 	var out []*checkpb.Counter
@@ -42,15 +42,15 @@ func (m *maker) userCounters() []*checkpb.Counter {
 	return out
 }
 
-// Telling reports whether a request counts, names its end user, and asks what hardly two
-// of them ask by themselves.
-func Telling(r *request.Request) bool {
+// Distinctive reports whether a request counts, names its end user, and has a prompt that
+// two end users hardly send by coincidence.
+func Distinctive(r *request.Request) bool {
 	p := r.Prompt
 	if r.Run != nil || r.Peek || p == nil || p.User == "" || p.Delta {
 		return false
 	}
 	human, _ := p.Transcript.Human()
-	return p.Transcript.Messages() >= tellingMessages || len(human) >= tellingBytes
+	return p.Transcript.Messages() >= minMessages || len(human) >= minBytes
 }
 
 func (m *maker) userCounter(p *bundle.Policy, sum []byte) *checkpb.Counter {

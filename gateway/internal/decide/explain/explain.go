@@ -1,8 +1,8 @@
-// Package explain says why a gateway would treat a request as it would: which policies
-// apply to it, what their detectors count it by, and what their rules leave.
+// Package explain describes why a gateway treats a request as it does: the policies that
+// apply, what their detectors count by, and what their rules leave.
 //
-// It takes the evidence and the decision. It may not know the network, a clock or
-// metrics, and it decides nothing.
+// It takes the evidence and the decision. It may not know the network, a clock or metrics,
+// and it decides nothing.
 package explain
 
 import (
@@ -20,21 +20,21 @@ import (
 
 // Explanation says what a gateway would do with a request, and why.
 type Explanation struct {
-	// Bundle is the version of the policy bundle, and Source where that came from: file,
-	// pushed or default.
+	// Bundle is the version of the policy bundle, and Source its origin: file, pushed or
+	// default.
 	Bundle string `json:"bundle"`
 	Source string `json:"source"`
 	// Format and Upstream say how the request is read and where it would go.
 	Format   string `json:"format"`
 	Upstream string `json:"upstream"`
 	Model    string `json:"model"`
-	// Caller and Session are the hashes that events would show.
+	// Caller and Session are hashes, as in events.
 	Tenant  string `json:"tenant"`
 	Project string `json:"project"`
 	Caller  string `json:"caller"`
 	Session string `json:"session"`
-	// Killed is what a kill switch would answer, and Exempt the scope of an exemption.
-	// With either of them, no policy applies.
+	// Killed is the answer of a kill switch, and Exempt the scope of an exemption. With
+	// either of them, no policy applies.
 	Killed string `json:"killed,omitempty"`
 	Exempt string `json:"exempt,omitempty"`
 	// Uninspected says why the body could not be read.
@@ -50,8 +50,7 @@ type Policy struct {
 	ID         string `json:"id"`
 	Shadow     bool   `json:"shadow"`
 	FailClosed bool   `json:"fail_closed"`
-	// Reject is the policy's own answer to rejected requests; "" if it leaves that to the
-	// gateway.
+	// Reject is the policy's answer to rejected requests; "" if the gateway chooses it.
 	Reject    string     `json:"reject,omitempty"`
 	Detectors []Detector `json:"detectors"`
 	Rules     []Rule     `json:"rules"`
@@ -65,15 +64,14 @@ type Detector struct {
 	Fingerprint   string `json:"fingerprint,omitempty"`
 	Threshold     int    `json:"threshold,omitempty"`
 	WindowSeconds int    `json:"window_seconds,omitempty"`
-	// Rate is the threshold divided by the window: the number of identical requests a second
-	// at which the detector fires.
+	// Rate is the threshold divided by the window: the identical requests per second at which
+	// the detector fires.
 	Rate float64 `json:"rate,omitempty"`
 	// Count is the count with this request; 0 if the detectors were not asked.
 	Count int `json:"count,omitempty"`
 	// Would is the action that the detector would take.
 	Would string `json:"would"`
-	// Message explains the finding of a detector of the history, or what the semantic
-	// detector compares.
+	// Message explains a finding about the history, or what the semantic detector compares.
 	Message string `json:"message,omitempty"`
 }
 
@@ -86,7 +84,7 @@ type Rule struct {
 	Cost      float64 `json:"cost"`
 	Limit     float64 `json:"limit,omitempty"`
 	Remaining float64 `json:"remaining,omitempty"`
-	// Price says where the price of the model comes from, for rules in dollars.
+	// Price is the source of the model's price, for rules in dollars.
 	Price string `json:"price,omitempty"`
 	Would string `json:"would"`
 }
@@ -116,7 +114,7 @@ func Policies(c *Case) []Policy {
 // allow is the action of a detector or rule without a finding.
 var allow = checkpb.Action_ACTION_ALLOW.Label()
 
-// detectors explains the detectors of a policy that the check asks.
+// detectors explains the detectors of a policy that are in the check.
 func (c *Case) detectors(p *bundle.Policy) []Detector {
 	out := []Detector{}
 	for i, counter := range c.Evidence.Check.GetCounters() {
@@ -154,7 +152,7 @@ func (c *Case) counter(i int, counter *checkpb.Counter) Detector {
 	return d
 }
 
-// watch explains the detectors of a session's tool calls, by their strongest finding.
+// watch explains the detectors of tool calls, by their strongest finding.
 func (c *Case) watch(w *checkpb.ToolWatch) Detector {
 	d := Detector{Detector: finding.Tool + ", " + finding.Cycle, Would: allow}
 	strongest := checkpb.Action_ACTION_ALLOW
@@ -182,8 +180,8 @@ func (c *Case) semantic(w *checkpb.SemanticWatch, p *bundle.Policy) Detector {
 	return d
 }
 
-// rules explains the rules of a policy that apply, and those that are skipped because
-// the request lacks a descriptor.
+// rules explains the rules of a policy that apply, and those that are skipped because the
+// request lacks a descriptor.
 func (c *Case) rules(p *bundle.Policy) []Rule {
 	out := []Rule{}
 	verdicts := c.Decision.GetLimits()

@@ -13,11 +13,11 @@ import (
 func BenchmarkBlocked(b *testing.B) {
 	f := foundWith(checkpb.Action_ACTION_REJECT)
 	f.BlockedMs = 30_000
-	c := &Case{Decision: found(f), Caller: caller, Template: &RepeatTemplate{}}
+	c := &Case{Decision: found(f), Caller: caller, Template: &Template{}}
 	var body []byte
 	b.ReportAllocs()
 	for b.Loop() {
-		o := Of(c)
+		o := Decide(c)
 		o.Headers.Put(http.Header{})
 		body = o.Body(body[:0], chat.Chat{})
 	}

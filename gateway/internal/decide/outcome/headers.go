@@ -7,24 +7,23 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-// Headers are the headers that an outcome sets: each name, in canonical form, before its
-// value.
+// Headers are alternating names, in canonical form, and values.
 type Headers []string
 
-// loopHeaders is how many headers the refusal for a loop has.
+// loopHeaders is the number of headers of the refusal for a loop.
 const loopHeaders = 6
 
 // Set adds a header.
 func (h *Headers) Set(name, value string) { *h = append(*h, name, value) }
 
-// Names of the headers that are added to the upstream's of the same name. All others
-// replace them.
+// Headers that are added to those of the upstream with the same name. All others replace
+// them.
 const (
 	headerLimitPolicy = "Ratelimit-Policy"
 	headerLimit       = "Ratelimit"
 )
 
-// Put writes the headers into an answer's.
+// Put adds the headers to those of an answer.
 func (h Headers) Put(answer map[string][]string) {
 	for i := 0; i < len(h); i += 2 {
 		name, value := h[i], h[i+1:i+2:i+2]
@@ -35,8 +34,8 @@ func (h Headers) Put(answer map[string][]string) {
 	}
 }
 
-// headers returns the headers of all outcomes: why there is no full decision, what the
-// rules and findings are.
+// headers returns the headers that any outcome may have: why there is no full decision, and
+// the rules and findings.
 func (o *Outcome) headers() (h Headers) {
 	if o.Finding != nil {
 		h = make(Headers, 0, 2*loopHeaders)
@@ -61,8 +60,8 @@ func (o *Outcome) headers() (h Headers) {
 	return h
 }
 
-// ReportHeaders returns the headers of a report about the outcome, which is no answer to
-// the request: without what tells a refused client when to try again.
+// ReportHeaders returns the headers of a report about the outcome: without those that say
+// when to retry, because the report is not an answer to the request.
 func (o *Outcome) ReportHeaders() Headers {
 	report := *o
 	report.why = allowed
@@ -91,7 +90,7 @@ func (o *Outcome) setFinding(h *Headers) {
 	}
 }
 
-// setLimit adds the headers of the strongest rule, from a warning on.
+// setLimit adds the headers of the strongest rule.
 func (o *Outcome) setLimit(h *Headers) {
 	v := o.limit
 	h.Set("X-Loop-Rule", ascii(name(v)))
@@ -104,9 +103,9 @@ func (o *Outcome) setLimit(h *Headers) {
 	}
 }
 
-// addLimits adds the remainders of the rules: of all of them in the fields of the IETF's
-// draft-ietf-httpapi-ratelimit-headers, and of the rule with the least left also in those
-// of the draft's early versions, which most clients still read.
+// addLimits adds what is left of the limits, in the fields of
+// draft-ietf-httpapi-ratelimit-headers. The rule with the least left is also in the fields of
+// the draft's early versions, which most clients still read.
 func (h *Headers) addLimits(verdicts []evidence.Verdict) {
 	var scarcest *evidence.Verdict
 	for i := range verdicts {
@@ -137,7 +136,7 @@ func number(f float64) string { return strconv.FormatInt(int64(min(f+1e-6, 1e15)
 
 func wholeSeconds(ms uint64) string { return strconv.FormatUint((ms+999)/1000, 10) }
 
-// ascii replaces what a header's quoted string can't hold.
+// ascii replaces characters that a header's quoted string can't hold.
 func ascii(s string) string {
 	out := []byte(s)
 	for i, c := range out {

@@ -15,8 +15,8 @@ import (
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-// Hint returns the text that is added to a forwarded request, and its position. The text
-// is "" for no hint: also if the finding's policy is no longer in force.
+// Hint returns the text that is added to a forwarded request, and its position. The text is
+// "" if there is no hint, or if the finding's policy is no longer in force.
 func (o *Outcome) Hint(now time.Time) (text, position string) {
 	if o.Finding.GetAction() != checkpb.Action_ACTION_HINT {
 		return "", ""
@@ -28,8 +28,8 @@ func (o *Outcome) Hint(now time.Time) (text, position string) {
 	return o.of.hintText(p, o.Finding, now), p.Hint.Position
 }
 
-// hintText returns the text of a hint: the policy's own text, or else what repeats, how
-// often and since when, and two things to try.
+// hintText returns the policy's own text, or else what repeats, how often and since when,
+// and what to try.
 func (c *Case) hintText(p *bundle.Policy, f *checkpb.Finding, now time.Time) string {
 	if p.Hint.Text != policy.DefaultHint {
 		return p.Hint.Text
@@ -49,7 +49,7 @@ func (c *Case) hintText(p *bundle.Policy, f *checkpb.Finding, now time.Time) str
 	return said
 }
 
-// sentence returns a text as a sentence: with a capital and a full stop.
+// sentence returns a text with a capital letter and a full stop.
 func sentence(text string) string {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -63,8 +63,8 @@ func sentence(text string) string {
 	return text + "."
 }
 
-// roundsSince returns how many rounds ago one of the newest round's calls was first
-// made since the last human message, as far as the request shows it; 0 for none.
+// roundsSince returns how many rounds ago one of the newest round's calls was first made
+// since the last human message, as far as the request shows; 0 for none.
 func (c *Case) roundsSince(f *checkpb.Finding) (rounds int) {
 	for _, w := range c.Check.GetWatches() {
 		items := w.GetHistory().GetItems()

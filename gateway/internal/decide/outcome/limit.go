@@ -10,8 +10,8 @@ import (
 	"github.com/unloop/unloop/schemas/money"
 )
 
-// strongest returns the verdict whose action is taken: the strongest, and of equal ones
-// that with the longest wait. It returns nil if all allow.
+// strongest returns the verdict with the strongest action, and of equal ones that with the
+// longest wait. It returns nil if all allow.
 func strongest(verdicts []evidence.Verdict, shadow bool) (best *evidence.Verdict) {
 	for i := range verdicts {
 		v := &verdicts[i]
@@ -33,7 +33,7 @@ func action(v *evidence.Verdict) checkpb.Action {
 	return v.GetAction()
 }
 
-// waitMs returns how long the rule keeps a request, in milliseconds.
+// waitMs returns how long the rule delays a request, in milliseconds.
 func waitMs(v *evidence.Verdict) uint64 {
 	if v.GetAction() != checkpb.Action_ACTION_REJECT {
 		return uint64(v.GetDelayMs())
@@ -52,23 +52,19 @@ func (o *Outcome) refuseLimit(label string) {
 	}
 }
 
-// name returns the rule's name behind its policy's.
+// name returns the rule's name with its policy's.
 func name(v *evidence.Verdict) string { return v.Wire.GetPolicy() + "/" + v.Wire.GetRule() }
 
-// centsPerDollar is the factor between a budget's unit in policies and in headers.
-const centsPerDollar = 100
-
-// scale returns the factor from the rule's unit to that of headers, which have whole
-// numbers only: dollars become cents.
+// scale returns the factor from the rule's unit to that of headers: dollars become cents,
+// because headers have whole numbers.
 func scale(v *evidence.Verdict) float64 {
 	if dollars(v) {
-		return centsPerDollar
+		return 100
 	}
 	return 1
 }
 
-// unit names the rule's unit in headers; "" for requests and for costs that requests
-// name themselves.
+// unit returns the rule's unit in headers; "" for requests and for costs that requests name.
 func unit(v *evidence.Verdict) string {
 	switch {
 	case dollars(v):
@@ -84,7 +80,7 @@ func dollars(v *evidence.Verdict) bool {
 	return v.Rule.CostBased != nil && v.Rule.CostBased.CostKey == "usd"
 }
 
-// reason says which limit of the rule rejects, in Fairvisor's words; "" if none does.
+// reason returns Fairvisor's name of the limit that rejects; "" if none does.
 func reason(v *evidence.Verdict) string {
 	switch {
 	case !v.GetAction().Stops():
@@ -112,7 +108,7 @@ func code(v *evidence.Verdict) string {
 	return codeLimited
 }
 
-// limitMessage says what the rule allows. wait is in seconds, 0 for none.
+// limitMessage says what the rule allows. wait is in seconds; 0 for none.
 func limitMessage(v *evidence.Verdict, wait int) string {
 	if code(v) == codeBreaker {
 		return breakerMessage(v, wait)
@@ -139,7 +135,7 @@ func limitMessage(v *evidence.Verdict, wait int) string {
 	return message
 }
 
-// breakerMessage says why all requests are rejected, and until when.
+// breakerMessage says why the breaker is open, and until when.
 func breakerMessage(v *evidence.Verdict, wait int) string {
 	message := stoppedBy(v) + "the circuit breaker of policy " + v.Wire.GetPolicy() + " is open (" + codeBreaker + "), since " +
 		decimal(v.GetLimit()) + " were spent within a minute."

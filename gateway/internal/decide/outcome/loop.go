@@ -23,9 +23,8 @@ func (o *Outcome) stop() {
 	o.refuseLoop(answer)
 }
 
-// answer returns how a request is answered that a finding stops. A break is never answered
-// in the model's place: it stops the agent until a human comes, and must not look like an
-// answer.
+// answer returns the kind of answer to a request that a finding stops. A break, which stops
+// the agent until a human acts, must not look like an answer of the model.
 func (c *Case) answer(f *checkpb.Finding, answerable bool) clientprofile.Answer {
 	answerable = answerable && f.GetAction() != checkpb.Action_ACTION_BREAK
 	if c.DecisionOnly {
@@ -44,7 +43,8 @@ func (c *Case) answer(f *checkpb.Finding, answerable bool) clientprofile.Answer 
 	}
 }
 
-// rejectBy returns how a policy has requests answered that one of its findings stops.
+// rejectBy returns the answer that the finding's policy, or else the gateway, is configured
+// to give.
 func (c *Case) rejectBy(f *checkpb.Finding) (want policy.RejectAnswer) {
 	if c.Policies != nil {
 		if p := c.Policies.ByID(f.GetPolicy()); p != nil {
@@ -66,14 +66,14 @@ func (o *Outcome) answer() {
 	o.Headers.Set("X-Loop-Answer", checkpb.Answer_ANSWER_SYNTHETIC.Label())
 }
 
-// synthetic returns an answer in the model's place: what was repeated, for people, and
-// what to do instead, for the model that reads it later. Its beginning identifies it in a
+// synthetic returns an answer in the model's place: it tells people what was repeated, and
+// the model, which reads it later, what to do instead. Its beginning identifies it in a
 // history.
 func (l Look) synthetic(f *checkpb.Finding) string {
 	return "Stopped by Unloop: " + f.Facts().Text() + " (" + codeLoop + "). The model was not asked. " + finding.Of(f.GetDetector(), f.GetRule()).Advice + l.of(f)
 }
 
-// refusal describes a finding to the client. wait is in seconds, 0 for none.
+// refusal describes a finding to the client. wait is in seconds; 0 for none.
 func (l Look) refusal(f *checkpb.Finding, wait, status int) provider.Refusal {
 	message := l.message(f, wait)
 	return provider.Refusal{
@@ -86,8 +86,8 @@ func (l Look) refusal(f *checkpb.Finding, wait, status int) provider.Refusal {
 	}
 }
 
-// message describes a loop, its detector and what to do. wait is in seconds, 0 if
-// waiting does not help.
+// message describes a loop, its detector and what to do. wait is in seconds; 0 if waiting
+// does not help.
 func (l Look) message(f *checkpb.Finding, wait int) string {
 	who, then := "Seen by Unloop", ""
 	if f.GetAction().Stops() {
@@ -102,7 +102,7 @@ func (l Look) message(f *checkpb.Finding, wait int) string {
 	return fmt.Sprintf("%s: %s (%s; detector %s, policy %s).%s%s", who, f.Facts().Text(), codeLoop, f.GetDetector(), f.GetPolicy(), then, l.of(f))
 }
 
-// Strongest returns the finding whose action is taken; nil for none.
+// Strongest returns the strongest finding that is not shadow; nil for none.
 func Strongest(d *checkpb.Decision) *checkpb.Finding { return pick(d, false) }
 
 // pick returns the strongest finding that is shadow, or that is not.
@@ -116,8 +116,8 @@ func pick(d *checkpb.Decision, shadow bool) *checkpb.Finding {
 	return best
 }
 
-// byStrength orders findings by their actions; then those first that name the tool which
-// was called, then by the longest block, then by the highest count.
+// byStrength orders findings by their action, then those first that name the called tool,
+// then by block time, then those last about identical rounds, then by count.
 func byStrength(a, b *checkpb.Finding) int {
 	return cmp.Or(
 		cmp.Compare(b.GetAction(), a.GetAction()),

@@ -1,9 +1,9 @@
-// Package outcome decides what is done with a request: it is refused, answered in
-// the model's place, or forwarded, perhaps after a wait or with a hint. It also names
-// the headers that tell the client why.
+// Package outcome decides what happens to a request: it is refused, answered in the model's
+// place, or forwarded, perhaps after a wait or with a hint. It also returns the headers that
+// tell the client why.
 //
-// It takes the evidence, the detectors' decision and a time, and returns values. It
-// may not know the network, a clock or metrics, and it carries nothing out.
+// It takes the evidence, the detectors' decision and a time, and returns values. It may not
+// know the network, a clock or metrics, and has no effects.
 package outcome
 
 import (
@@ -27,8 +27,7 @@ type Case struct {
 	Decision *checkpb.Decision
 	// Degraded says why there is no full decision; "" if there is one.
 	Degraded string
-	// Overloaded says that there is no decision because more requests come than can be
-	// checked.
+	// Overloaded says that there is no decision because there are too many requests to check.
 	Overloaded bool
 	// Exempt is the scope in which an operator exempted the request from checks.
 	Exempt string
@@ -37,21 +36,21 @@ type Case struct {
 	Policies *bundle.Set
 	// Answerable says that the request can be answered in the model's place.
 	Answerable bool
-	// Reject is how rejected requests are answered where their policy leaves it open; ""
-	// is policy.RejectAuto.
+	// Reject is the answer to rejected requests if their policy has none; "" is
+	// policy.RejectAuto.
 	Reject policy.RejectAnswer
 	Sender clientprofile.Sender
 	Look   Look
-	// DecisionOnly says that only the decision is wanted: a reject is a 429.
+	// DecisionOnly says that only the decision is wanted: a rejection is a 429.
 	DecisionOnly bool
-	// Template writes the refusals of a block that stands; nil if none is known.
-	Template *RepeatTemplate
+	// Template caches the body of repeated refusals; nil for no cache.
+	Template *Template
 }
 
 func (c *Case) fairvisor() bool { return c.Policies != nil && c.Policies.FairvisorHeaders }
 
-// incomplete says whether the whole decision or only the semantic part is missing. With
-// failure_mode closed, only the former refuses the request.
+// incomplete says which part of the decision is missing: all of it, or only the semantic
+// part, which does not refuse the request with failure_mode closed.
 func (c *Case) incomplete() string {
 	if c.Degraded == "" && c.Decision.GetSemanticMissed() {
 		return finding.Semantic
@@ -69,7 +68,7 @@ type Outcome struct {
 	// Finding is the strongest finding that is not shadow; nil for none.
 	Finding  *checkpb.Finding
 	Verdicts []evidence.Verdict
-	// Text is what is answered in the model's place; "" for none.
+	// Text is the answer in the model's place; "" for none.
 	Text string
 	Wait Wait
 
@@ -102,9 +101,9 @@ const (
 	statusUnavailable = 503
 )
 
-// Of returns the outcome for a request. A rule comes before a finding whose action is
-// of the same strength.
-func Of(c *Case) Outcome {
+// Decide returns the outcome for a request. A rule comes before a finding with an action of
+// the same strength.
+func Decide(c *Case) Outcome {
 	o := Outcome{of: c, Finding: Strongest(c.Decision), Verdicts: evidence.Verdicts(c.Limits, c.Decision)}
 	o.limit = strongest(o.Verdicts, false)
 	switch o.cause() {
@@ -128,14 +127,14 @@ func (o *Outcome) Sender() clientprofile.Sender { return o.of.Sender }
 // Degraded says why there is no full decision; "" if there is one.
 func (o *Outcome) Degraded() string { return o.of.Degraded }
 
-// Forwards says that the request goes to its upstream.
+// Forwards reports whether the request goes to its upstream.
 func (o *Outcome) Forwards() bool { return o.Status == 0 }
 
-// Rejects says that the request is answered by Unloop because of a finding.
+// Rejects reports whether a finding stops the request.
 func (o *Outcome) Rejects() bool { return o.why == forLoop }
 
-// refuse refuses the request. OpenAI's and Anthropic's SDKs retry a 429 unless told not
-// to, which would be in vain or feed a loop's counter.
+// refuse refuses the request. The SDKs of OpenAI and Anthropic retry a 429 unless told not
+// to, which would be useless or feed a loop's counter.
 func (o *Outcome) refuse(why why, label string, status int) {
 	o.why, o.Label, o.Status = why, label, status
 	o.Headers = o.headers()
@@ -164,8 +163,7 @@ func (o *Outcome) forward() {
 	o.Headers, o.Wait = o.headers(), o.delay()
 }
 
-// delay returns the wait of a throttled request: the longer one of the finding's and the
-// rule's.
+// delay returns the wait of a throttled request: the longer of the finding's and the rule's.
 func (o *Outcome) delay() (w Wait) {
 	if v := o.limit; action(v) == checkpb.Action_ACTION_THROTTLE {
 		w = Wait{milliseconds(v.GetDelayMs()), v.Wire.GetPolicy() + "\x00" + string(v.Wire.GetKey())}
@@ -178,15 +176,13 @@ func (o *Outcome) delay() (w Wait) {
 
 func milliseconds(n uint32) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// Busy returns the outcome for a request for which there is no processor or memory in time:
-// it is refused.
+// Busy refuses a request because the gateway has no processor or memory for it in time.
 func (o Outcome) Busy() Outcome {
 	o.refuse(overloaded, "overloaded", statusUnavailable)
 	return o
 }
 
-// Crowded returns the outcome for a throttled request where too many wait already:
-// it is refused.
+// Crowded refuses a throttled request because too many requests already wait.
 func (o Outcome) Crowded() Outcome {
 	o.Wait = Wait{}
 	if o.Finding.GetAction() != checkpb.Action_ACTION_THROTTLE {
@@ -199,8 +195,7 @@ func (o Outcome) Crowded() Outcome {
 	return o
 }
 
-// Refused returns the outcome for a request whose format has no answer in the model's
-// place: it is refused.
+// Refused refuses a request whose format has no answer in the model's place.
 func (o Outcome) Refused() Outcome {
 	o.Text = ""
 	o.refuseLoop(o.of.answer(o.Finding, false))

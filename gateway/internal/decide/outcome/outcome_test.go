@@ -151,7 +151,7 @@ func TestWhatIsDoneFollowsFromFindingsAndRules(t *testing.T) {
 			&Case{Decision: found(together)}, "reject", 429, nil, "the same prompt from this caller's sessions 6 times within 60 seconds",
 		},
 	} {
-		o := Of(c.of)
+		o := Decide(c.of)
 		if o.Label != c.label || o.Status != c.status || o.Forwards() != (c.status == 0) {
 			t.Errorf("%s: %s with status %d, want %s with %d", name, o.Label, o.Status, c.label, c.status)
 		}
@@ -209,7 +209,7 @@ func TestThrottledRequestsWaitOrAreRefused(t *testing.T) {
 			}, codeLoop,
 		},
 	} {
-		o := Of(c.of)
+		o := Decide(c.of)
 		if o.Wait != c.wait || !o.Forwards() {
 			t.Errorf("%s: waits %+v, want %+v", name, o.Wait, c.wait)
 		}
@@ -227,7 +227,7 @@ func TestThrottledRequestsWaitOrAreRefused(t *testing.T) {
 			t.Errorf("%s: the first outcome changed: %v", name, f)
 		}
 	}
-	o := Of(both)
+	o := Decide(both)
 	if h := set(&o); h["X-Fairvisor-Loop-Delay"] != "500" {
 		t.Errorf("Fairvisor's clients are told %v", h)
 	}
@@ -237,7 +237,7 @@ func TestRequestThatHasNoAnswerInTheModelsPlaceIsRefused(t *testing.T) {
 	t.Parallel()
 	f := foundWith(checkpb.Action_ACTION_REJECT)
 	f.Answer, f.Detector, f.LoopId = checkpb.Answer_ANSWER_SYNTHETIC, finding.Cycle, ""
-	o := Of(&Case{Decision: found(f), Answerable: true, Reject: policy.RejectSynthetic})
+	o := Decide(&Case{Decision: found(f), Answerable: true, Reject: policy.RejectSynthetic})
 	if o.Text == "" || strings.Contains(o.Text, "unloop loops") {
 		t.Errorf("says %q", o.Text)
 	}
@@ -250,11 +250,11 @@ func TestRefusalsOfAStandingBlockComeFromTheirTemplate(t *testing.T) {
 	t.Parallel()
 	f := foundWith(checkpb.Action_ACTION_REJECT)
 	f.BlockedMs = 30_000
-	template := &RepeatTemplate{}
+	template := &Template{}
 	for times, status := range []int{429, 429, 400, 400} {
 		sender := clientprofile.Sender{Times: times / 2}
-		o := Of(&Case{Decision: found(f), Caller: caller, Template: template, Sender: sender})
-		plain := Of(&Case{Decision: found(f), Caller: caller, Sender: sender})
+		o := Decide(&Case{Decision: found(f), Caller: caller, Template: template, Sender: sender})
+		plain := Decide(&Case{Decision: found(f), Caller: caller, Sender: sender})
 		if got, want := string(o.Body(nil, chat.Chat{})), string(plain.Body(nil, chat.Chat{})); got != want || o.Status != status {
 			t.Errorf("%d %s, want %d %s", o.Status, got, status, want)
 		}
@@ -314,7 +314,7 @@ func TestRulesSayWhatTheyAllow(t *testing.T) {
 		c.verdict.Action = checkpb.Action_ACTION_REJECT
 		x := ruled([]evidence.Limit{c.limit}, c.verdict)
 		x.Policies.FairvisorHeaders = true
-		o := Of(x)
+		o := Decide(x)
 		h := set(&o)
 		if h["X-Loop-Rule-Reason"] != c.reason || h["X-Fairvisor-Reason"] != c.reason || h["Ratelimit-Policy"] != c.unit {
 			t.Errorf("%s: headers %v", name, h)
@@ -345,14 +345,14 @@ func TestStrongestRuleDecides(t *testing.T) {
 		"since the other allows":            {verdict(checkpb.Action_ACTION_ALLOW, 0, 0), verdict(warn, 0, 0), "second"},
 		"the first of equal ones, as it is": {verdict(warn, 0, 0), verdict(warn, 0, 0), "first"},
 	} {
-		o := Of(ruled([]evidence.Limit{limitOf(byRequests, "first"), limitOf(byRequests, "second")}, c.first, c.second))
+		o := Decide(ruled([]evidence.Limit{limitOf(byRequests, "first"), limitOf(byRequests, "second")}, c.first, c.second))
 		if got := set(&o)["X-Loop-Rule"]; got != "p/"+c.want {
 			t.Errorf("%s: %s decides, want %s", name, got, c.want)
 		}
 	}
 	shadow := limitOf(byRequests, "r")
 	shadow.Wire.Shadow = true
-	o := Of(ruled([]evidence.Limit{shadow}, verdict(reject, 1, 0)))
+	o := Decide(ruled([]evidence.Limit{shadow}, verdict(reject, 1, 0)))
 	if diff := cmp.Diff(map[string]string{"X-Loop-Would": "reject"}, set(&o)); diff != "" || !o.Forwards() {
 		t.Errorf("a rule in shadow (-want +got):\n%s", diff)
 	}
@@ -361,7 +361,7 @@ func TestStrongestRuleDecides(t *testing.T) {
 func TestRateLimitsStandBesideTheUpstreams(t *testing.T) {
 	t.Parallel()
 	scarce := &checkpb.LimitVerdict{Limit: 10, Remaining: 1}
-	o := Of(ruled([]evidence.Limit{limitOf(byRequests, "a"), limitOf(byRequests, "b")}, &checkpb.LimitVerdict{Limit: 10, Remaining: 9}, scarce))
+	o := Decide(ruled([]evidence.Limit{limitOf(byRequests, "a"), limitOf(byRequests, "b")}, &checkpb.LimitVerdict{Limit: 10, Remaining: 9}, scarce))
 	h := http.Header{"Ratelimit": {"theirs"}, "Ratelimit-Limit": {"theirs"}}
 	o.Headers.Put(h)
 	want := http.Header{
@@ -387,7 +387,7 @@ func TestWaitIsTheTimeUntilTheBlockEnds(t *testing.T) {
 		"none, since it does not end": {&checkpb.Finding{Detector: finding.Semantic, RetryAfterMs: 9000}, ""},
 	} {
 		c.f.Action = checkpb.Action_ACTION_REJECT
-		o := Of(&Case{Decision: found(c.f), Caller: caller})
+		o := Decide(&Case{Decision: found(c.f), Caller: caller})
 		if got := set(&o)["Retry-After"]; got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
@@ -414,7 +414,7 @@ func TestHintNeedsItsPolicy(t *testing.T) {
 		"of a policy that ended": {gone, " at "},
 		"for another action":     {foundWith(checkpb.Action_ACTION_WARN), " at "},
 	} {
-		o := Of(&Case{Decision: found(c.f), Policies: policies})
+		o := Decide(&Case{Decision: found(c.f), Policies: policies})
 		if text, position := o.Hint(time.Time{}); text+" at "+position != c.want {
 			t.Errorf("%s: %q at %q, want %q", name, text, position, c.want)
 		}
@@ -449,7 +449,7 @@ func TestFindingsAreOrderedByWhatTheyDo(t *testing.T) {
 func TestARequestThatCannotBeCheckedForNowIsSentAgain(t *testing.T) {
 	t.Parallel()
 	for _, closed := range []bool{true, false} {
-		o := Of(&Case{Evidence: evidence.Evidence{FailClosed: closed}, Overloaded: true})
+		o := Decide(&Case{Evidence: evidence.Evidence{FailClosed: closed}, Overloaded: true})
 		headers := map[string][]string{}
 		o.Headers.Put(headers)
 		if r := o.Refusal(); o.Status != 503 || o.Label != "overloaded" || r.Code != "too_many_requests_to_check" || r.Message == "" || headers["Retry-After"] == nil {
@@ -468,7 +468,7 @@ func TestWaitingDoesNotHelpAgainstComplaints(t *testing.T) {
 	f.Rule, f.HitCount, f.BlockedMs, f.RetryAfterMs = finding.Complaints, 8, 0, 0
 	d, h := found(f), http.Header{}
 	d.Lasting = true
-	o := Of(&Case{Decision: d, Reject: "429"})
+	o := Decide(&Case{Decision: d, Reject: "429"})
 	o.Headers.Put(h)
 	if h.Get("Retry-After") != "" || !strings.Contains(o.Refusal().Message, "the same complaint about 8 answers in a row") || strings.Contains(o.Refusal().Message, "wait") {
 		t.Errorf("%v, %s", o.Headers, o.Refusal().Message)

@@ -9,8 +9,8 @@ import (
 	"github.com/unloop/unloop/schemas/client"
 )
 
-// Decision returns the outcome as the check API reports it. fallbackID is the
-// request's id if no policy looks at the request.
+// Decision returns the outcome in the form of the check API. fallbackID is the request's id
+// if no policy looks at the request.
 func (o *Outcome) Decision(fallbackID string) client.Decision {
 	c, f, v, stop := o.of, o.Finding, o.limit, o.Stop()
 	d := client.Decision{
@@ -45,7 +45,7 @@ func (c *Case) hitCount() int {
 	return int(most)
 }
 
-// findings lists the findings, the strongest first and shadow last.
+// findings returns the findings, strongest first and shadow last.
 func findings(d *checkpb.Decision) []client.Finding {
 	found := slices.Clone(d.GetFindings())
 	slices.SortStableFunc(found, func(a, b *checkpb.Finding) int {
@@ -63,7 +63,7 @@ func findings(d *checkpb.Decision) []client.Finding {
 	return out
 }
 
-// ToolDecision returns the outcome as tool runners get it.
+// ToolDecision returns the outcome in the form for tool runners.
 func (o *Outcome) ToolDecision(fallbackID string) client.ToolDecision {
 	v := o.Decision(fallbackID)
 	d := client.ToolDecision{
@@ -71,7 +71,7 @@ func (o *Outcome) ToolDecision(fallbackID string) client.ToolDecision {
 		Degraded: v.Degraded, RequestID: v.RequestID, Findings: v.Findings,
 	}
 	if o.Finding != nil {
-		// A model reads it, without names of policies. The code tells it from a
+		// A model reads this, so it names no policies. The code distinguishes it from a
 		// tool's result when it comes back in a history.
 		d.Message = codeLoop + ": " + o.Finding.Hint()
 	}
@@ -85,8 +85,8 @@ func (o *Outcome) ToolDecision(fallbackID string) client.ToolDecision {
 	return d
 }
 
-// RunAction returns what an action means for a tool's call: a hint can only be given
-// with the result, and a throttle is for the tool runner to heed.
+// RunAction returns what an action means for a tool's call: a hint can only be given with
+// the result, and a throttle is up to the tool runner.
 func RunAction(action string) string {
 	switch action {
 	case client.ActionReject:

@@ -70,7 +70,7 @@ func TestDecisionsAreReportedToTheCheckAPI(t *testing.T) {
 		if c.want.Findings == nil {
 			c.want.Findings = []client.Finding{}
 		}
-		o := Of(c.of)
+		o := Decide(c.of)
 		if diff := cmp.Diff(c.want, o.Decision("other")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -81,7 +81,7 @@ func TestDecisionsAreReportedToToolRunners(t *testing.T) {
 	t.Parallel()
 	f := foundWith(checkpb.Action_ACTION_REJECT)
 	f.Message = "read was called 9 times"
-	o := Of(&Case{Decision: &checkpb.Decision{Findings: []*checkpb.Finding{f}, ToolReports: []*checkpb.ToolReport{
+	o := Decide(&Case{Decision: &checkpb.Decision{Findings: []*checkpb.Finding{f}, ToolReports: []*checkpb.ToolReport{
 		{Streak: 9, Shadow: true}, {Streak: 2, BackoffSeconds: 4, Calls: 7}, {Streak: 1},
 	}}})
 	want := client.ToolDecision{
@@ -111,7 +111,7 @@ func TestReportIsNoRefusal(t *testing.T) {
 		"rule":                        limited,
 		"unchecked":                   {Evidence: evidence.Evidence{FailClosed: true}, Degraded: "timeout"},
 	} {
-		o := Of(c)
+		o := Decide(c)
 		if o.Status == 0 {
 			t.Errorf("%s: forwarded", name)
 		}

@@ -22,20 +22,20 @@ const (
 	overloaded
 )
 
-// Stop is what stops a request, what its sender is told, and when waiting helps. The answer
-// to the request, its headers and the check API say the same.
+// Stop is what stops a request, what its sender is told, and whether waiting helps. The
+// answer to the request, its headers and the check API all use it.
 type Stop struct {
 	Action checkpb.Action
-	// Reason is that of the check API, and Code that of the error.
+	// Reason is in the check API, and Code in the error.
 	Reason, Code string
 	Message      string
-	// Wait is in seconds, until all that stops the request lets it pass; 0 if waiting does
-	// not help.
+	// Wait is the number of seconds until nothing stops the request; 0 if waiting does not
+	// help.
 	Wait int
 }
 
-// cause returns what stops the request; allowed for nothing. A rule comes before a finding
-// whose action is of the same strength, and both before a check that is missing.
+// cause returns what stops the request. A rule comes before a finding with an action of the
+// same strength, and both before a missing check.
 func (o *Outcome) cause() why {
 	switch rule, found := action(o.limit), o.Finding.GetAction(); {
 	case rule.Stops() && rule >= found:
@@ -80,8 +80,8 @@ func (o *Outcome) Refusal() provider.Refusal {
 // uncheckedWait is the wait, in seconds, of requests that could not be checked.
 const uncheckedWait = 1
 
-// wait returns the time in seconds until a stopped request passes if nothing else is sent,
-// by all that stops it; 0 if waiting does not help.
+// wait returns the number of seconds until nothing stops the request, if its sender sends
+// nothing else; 0 if waiting does not help.
 func (o *Outcome) wait() int {
 	d, f := o.of.Decision, o.Finding
 	ms := d.GetRetryAfterMs()
@@ -90,7 +90,7 @@ func (o *Outcome) wait() int {
 		return uncheckedWait
 	case d.GetLasting():
 		return 0
-	case action(o.limit) == checkpb.Action_ACTION_THROTTLE: // too many wait already
+	case action(o.limit) == checkpb.Action_ACTION_THROTTLE: // too many already wait
 		ms = max(ms, uint64(o.limit.GetDelayMs()))
 	}
 	if !f.GetAction().Stops() {
@@ -98,15 +98,15 @@ func (o *Outcome) wait() int {
 	}
 	told := cmp.Or(f.GetRetryAfterMs(), f.GetBlockedMs())
 	seconds := ceilSeconds(max(ms, uint64(cmp.Or(told, 1000*max(f.GetWindowSeconds(), 1)))))
-	if told == 0 || f.GetDetector() == finding.Request { // whose time is exact, as in its source
+	if told == 0 || f.GetDetector() == finding.Request { // its time is exact, as in Fairvisor
 		return seconds
 	}
-	return seconds + share(seconds, o.of.Caller)
+	return seconds + jitter(seconds, o.of.Caller)
 }
 
-// share returns up to a tenth of a time that differs between callers, so that not all come
-// back at once.
-func share(seconds int, caller string) int {
+// jitter returns up to a tenth of a time, depending on the caller, so that not all come back
+// at once.
+func jitter(seconds int, caller string) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(caller)) // never fails
 	return int(uint64(seconds) * uint64(h.Sum32()) / math.MaxUint32 / 10)

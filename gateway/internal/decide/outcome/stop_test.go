@@ -38,7 +38,7 @@ func TestAllAnswersNameTheSameStop(t *testing.T) {
 			if two != one {
 				also(c)
 			}
-			o := Of(c)
+			o := Decide(c)
 			s, d, header := o.Stop(), o.Decision(""), ""
 			for i := 0; i < len(o.Headers); i += 2 {
 				if o.Headers[i] == "Retry-After" {

@@ -12,32 +12,31 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-// Template is the body of a refusal, cut where the two numbers are that change
-// from one refusal of a standing block to the next: its count and the seconds
-// that are left. The format's own encoder wrote it.
-type Template struct {
+// template is the body of a refusal, as the format encodes it, cut at the two numbers that
+// differ between refusals of the same block: the count and the seconds that are left.
+type template struct {
 	of     *checkpb.Finding
-	waits  bool // the refusal names a time
+	waits  bool // the refusal has a wait
 	status int
 	pieces [][]byte
-	// counts says for each gap between pieces whether the count goes there.
+	// counts says for each gap between pieces whether it is for the count.
 	counts []bool
 }
 
-// Numbers that stand for the two in a template. A refusal whose texts have one of
-// them gets no template.
+// Placeholders for the two numbers. A refusal that has one of them in its texts gets no
+// template.
 const (
 	templateCount = 4_123_456_789
 	templateWait  = 3_987_654
 )
 
-// NewTemplate returns the template of the refusals for a finding. Where the numbers
-// can't be told from the text, it fits no finding.
-func NewTemplate(p provider.Provider, look Look, f *checkpb.Finding, wait, status int) *Template {
+// newTemplate returns the template of the refusals for a finding. It fits no finding if the
+// numbers can't be distinguished from the text.
+func newTemplate(p provider.Provider, look Look, f *checkpb.Finding, wait, status int) *template {
 	numbered := proto.CloneOf(f)
 	numbered.HitCount = templateCount
 	count, left := strconv.AppendUint(nil, templateCount, 10), strconv.AppendInt(nil, templateWait, 10)
-	t := &Template{of: f, waits: wait > 0, status: status}
+	t := &template{of: f, waits: wait > 0, status: status}
 	for body := p.Refusal(look.refusal(numbered, min(wait, 1)*templateWait, status)); ; {
 		atCount, atLeft := bytes.Index(body, count), bytes.Index(body, left)
 		if atCount < 0 && atLeft < 0 {
@@ -53,21 +52,20 @@ func NewTemplate(p provider.Provider, look Look, f *checkpb.Finding, wait, statu
 		body = body[at+len(number):]
 	}
 	if !slices.Equal(t.render(nil, f, wait), p.Refusal(look.refusal(f, wait, status))) {
-		return &Template{status: status}
+		return &template{status: status}
 	}
 	return t
 }
 
-// fits reports whether the refusal for a finding differs from the template in nothing but
-// the two numbers.
-func (t *Template) fits(f *checkpb.Finding, wait int) bool {
+// fits reports whether the refusal for a finding differs only in the two numbers.
+func (t *template) fits(f *checkpb.Finding, wait int) bool {
 	return t != nil && t.of != nil && f.GetBlockedMs() > 0 && t.waits == (wait > 0) && f.GetAction() == t.of.GetAction() &&
 		f.GetLoopId() == t.of.GetLoopId() && f.GetPolicy() == t.of.GetPolicy() && f.GetDetector() == t.of.GetDetector() &&
 		f.GetMessage() == t.of.GetMessage() && bytes.Equal(f.GetFingerprint(), t.of.GetFingerprint())
 }
 
 // render appends the refusal's body for a finding that fits.
-func (t *Template) render(body []byte, f *checkpb.Finding, wait int) []byte {
+func (t *template) render(body []byte, f *checkpb.Finding, wait int) []byte {
 	for i, isCount := range t.counts {
 		body = append(body, t.pieces[i]...)
 		if isCount {
@@ -79,15 +77,15 @@ func (t *Template) render(body []byte, f *checkpb.Finding, wait int) []byte {
 	return append(body, t.pieces[len(t.pieces)-1]...)
 }
 
-// RepeatTemplate is the template of the refusals of a request. It is made when the request
-// repeats for the first time, and again when the status changes.
-type RepeatTemplate struct{ newest atomic.Pointer[Template] }
+// Template caches the body of the refusals of a repeated request. The zero Template is
+// empty. It is safe for concurrent use.
+type Template struct{ newest atomic.Pointer[template] }
 
 // get returns the template for a finding, the seconds to wait and a status.
-func (t *RepeatTemplate) get(p provider.Provider, look Look, f *checkpb.Finding, wait, status int) *Template {
+func (t *Template) get(p provider.Provider, look Look, f *checkpb.Finding, wait, status int) *template {
 	newest := t.newest.Load()
 	if newest == nil || newest.status != status || newest.waits != (wait > 0) {
-		newest = NewTemplate(p, look, f, wait, status)
+		newest = newTemplate(p, look, f, wait, status)
 		t.newest.Store(newest)
 	}
 	return newest

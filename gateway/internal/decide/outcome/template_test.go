@@ -27,7 +27,7 @@ func TestTemplatesWriteWhatTheirFormatWould(t *testing.T) {
 			HitCount: rapid.Uint32().Draw(t, "count"), WindowSeconds: 60, CooldownSeconds: 30, BlockedMs: rapid.Uint32Min(1).Draw(t, "left"),
 		}
 		for _, p := range formats.All {
-			tmpl := NewTemplate(p, Look{}, f, wait.Draw(t, "wait"), 429)
+			tmpl := newTemplate(p, Look{}, f, wait.Draw(t, "wait"), 429)
 			f.HitCount, f.BlockedMs = rapid.Uint32().Draw(t, "later count"), rapid.Uint32Min(1).Draw(t, "later left")
 			later := wait.Draw(t, "later wait")
 			if !tmpl.fits(f, later) {
@@ -45,7 +45,7 @@ func TestUsualRefusalsHaveATemplate(t *testing.T) {
 	t.Parallel()
 	f := &checkpb.Finding{Policy: "default", Detector: "prompt", Fingerprint: []byte{1, 2}, LoopId: "x", HitCount: 6, WindowSeconds: 60, BlockedMs: 30_000, Action: checkpb.Action_ACTION_REJECT}
 	for _, p := range formats.All {
-		tmpl := NewTemplate(p, Look{}, f, 30, 429)
+		tmpl := newTemplate(p, Look{}, f, 30, 429)
 		if !tmpl.fits(f, 29) || tmpl.fits(f, 0) {
 			t.Errorf("%s: no template", p.Name())
 			continue
@@ -54,7 +54,7 @@ func TestUsualRefusalsHaveATemplate(t *testing.T) {
 			t.Errorf("%s: %s", p.Name(), body)
 		}
 	}
-	if other := (&checkpb.Finding{Policy: "other", BlockedMs: 1}); NewTemplate(formats.All[0], nowhere, f, 1, 429).fits(other, 1) {
+	if other := (&checkpb.Finding{Policy: "other", BlockedMs: 1}); newTemplate(formats.All[0], nowhere, f, 1, 429).fits(other, 1) {
 		t.Error("another policy's finding fits")
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-// Look says where people look at loops and let them through.
+// Look says where people can look at loops and release them.
 type Look struct {
 	// Page is the URL of the dashboard; "" for none.
 	Page string
@@ -15,8 +15,8 @@ type Look struct {
 	PageAlone bool
 }
 
-// of says how people look at the loop of a finding and let it through; "" where the loop
-// has no id.
+// of says how people can look at the loop of a finding and release it; "" if the loop has no
+// id.
 func (l Look) of(f *checkpb.Finding) string {
 	id := f.GetLoopId()
 	if id == "" {

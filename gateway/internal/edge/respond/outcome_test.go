@@ -43,7 +43,7 @@ func TestOutcomesAreWrittenInTheFormatOfTheRequest(t *testing.T) {
 		"no such answer":  {finding, synthetic, plain.Plain{}, provider.Prompt{}, http.StatusTooManyRequests, provider.TypeJSON, "recursive_loop_detected", true, 0},
 	} {
 		wr := NewWriter(time.Now, prometheus.NewRegistry())
-		o := outcome.Of(&outcome.Case{Decision: &checkpb.Decision{Findings: []*checkpb.Finding{c.finding}}, Answerable: true, Reject: c.reject})
+		o := outcome.Decide(&outcome.Case{Decision: &checkpb.Decision{Findings: []*checkpb.Finding{c.finding}}, Answerable: true, Reject: c.reject})
 		req := &request.Request{Provider: c.format, Prompt: &c.prompt}
 		for range 2 { // the second one uses the buffer of the first
 			w := httptest.NewRecorder()

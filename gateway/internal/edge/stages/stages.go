@@ -122,10 +122,10 @@ func (s *Stages) Evidence(ctx context.Context, req *request.Request, from *reque
 	if caller, model := from.Identity.GetCaller(), req.Model(); s.Spent != nil && req.AsksModel() {
 		in.Expect = func(tokens int) usage.Usage { return s.Spent.Expect(caller, model, tokens) }
 	}
-	if key != nil && evidence.Telling(req) {
+	if key != nil && evidence.Distinctive(req) {
 		in.Key = key()
 	}
-	e := evidence.Of(&in)
+	e := evidence.Build(&in)
 	e.CallsWatched, e.Open = callsWatched, open
 	if e.Check != nil {
 		e.Check.RequestId = request.ID(req.Header)
