@@ -80,13 +80,13 @@ func (g *Gateway) check(r *http.Request, req *request.Request, who request.Princ
 // open parses a request in its slot, and returns the slot. A request that waits for memory
 // to be decoded in waits without its slot.
 func (g *Gateway) open(r *http.Request, req *request.Request, rules *policystore.Rules, who request.Principal) (*request.Request, *limiter.Slot, error) {
-	upload, caller := intake.Held(r), g.stages.Caller(r, req, rules, who)
+	upload, prefixes := intake.Held(r), g.stages.Scope(r, req, rules, who)
 	for {
 		slot, err := g.limiter.Take(r.Context(), req.Caller, stages.Large(req))
 		if err != nil || req.Run != nil {
 			return req, &slot, err
 		}
-		read, err := g.stages.Parse(r.Context(), req, rules, caller, upload.Try)
+		read, err := g.stages.Parse(r.Context(), req, rules, prefixes, upload.Try)
 		if err == nil {
 			return read, &slot, nil
 		}

@@ -24,7 +24,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/gateway/internal/rules/override"
 	"github.com/unloop/unloop/gateway/internal/rules/policystore"
-	"github.com/unloop/unloop/gateway/internal/wire/past"
+	"github.com/unloop/unloop/gateway/internal/wire/prefixcache"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
@@ -221,7 +221,7 @@ type Outcome struct {
 
 // parse is that of the stages without a bound on memory.
 func (e *Replayer) parse(ctx context.Context, req *request.Request, rules *policystore.Rules) *request.Request {
-	read, _ := e.stages.Parse(ctx, req, rules, past.Caller{}, func(int) error { return nil }) // there is no other error
+	read, _ := e.stages.Parse(ctx, req, rules, prefixcache.Scope{}, func(int) error { return nil }) // there is no other error
 	return read
 }
 

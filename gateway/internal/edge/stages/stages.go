@@ -23,7 +23,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/rules/policystore"
 	"github.com/unloop/unloop/gateway/internal/share/limiter"
 	"github.com/unloop/unloop/gateway/internal/wire/descriptor"
-	"github.com/unloop/unloop/gateway/internal/wire/past"
+	"github.com/unloop/unloop/gateway/internal/wire/prefixcache"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 	"github.com/unloop/unloop/gateway/internal/wire/route"
@@ -70,17 +70,18 @@ func (s *Stages) Read(r *http.Request, req *request.Request) (err error) {
 }
 
 // Parse returns a request with the prompt in its body, which may be incomplete if the
-// context ended. It reads on where an earlier request of the caller ended. take reserves memory for
-// copies of the body; Parse returns its error.
-func (s *Stages) Parse(ctx context.Context, req *request.Request, rules *policystore.Rules, caller past.Caller, take func(n int) error) (*request.Request, error) {
+// context ended. It skips a prefix that it has read before. take reserves memory for copies of the
+// body; Parse returns its error.
+func (s *Stages) Parse(ctx context.Context, req *request.Request, rules *policystore.Rules, scope prefixcache.Scope, take func(n int) error) (*request.Request, error) {
 	o := options(ctx, req, rules)
-	o.Past = caller
+	o.Prefixes = scope
 	return intake.Parse(req, s.MaxInspectBytes, o, take)
 }
 
-// Caller tells the sender of a request and how it is read from others.
-func (s *Stages) Caller(r *http.Request, req *request.Request, rules *policystore.Rules, client request.Principal) past.Caller {
-	return rules.Past.Of(s.Gate.CallerKey(r, req, client), client.ID, client.Tenant, strconv.FormatUint(uint64(req.Caller), 16), req.Provider.Name(), req.Path)
+// Scope returns the cached prefixes of the earlier requests of the same caller that are read in the
+// same way.
+func (s *Stages) Scope(r *http.Request, req *request.Request, rules *policystore.Rules, client request.Principal) prefixcache.Scope {
+	return rules.Prefixes.Scope(s.Gate.CallerKey(r, req, client), client.ID, client.Tenant, strconv.FormatUint(uint64(req.Caller), 16), req.Provider.Name(), req.Path)
 }
 
 // ParseNext is Parse for a body with only the messages that a request adds to a

@@ -8,7 +8,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/rules/bundle"
 	"github.com/unloop/unloop/gateway/internal/text/recognize"
 	"github.com/unloop/unloop/gateway/internal/wire/descriptor"
-	"github.com/unloop/unloop/gateway/internal/wire/past"
+	"github.com/unloop/unloop/gateway/internal/wire/prefixcache"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/schemas/policy"
 )
@@ -30,8 +30,8 @@ type Rules struct {
 	// read is what the policies need of a prompt. Its cache has the digests of long
 	// texts that were read before: a history comes again with each request.
 	read provider.Options
-	// Past has what was read of the requests of each caller.
-	Past *past.Book
+	// Prefixes has the checkpoints of the requests of each caller.
+	Prefixes *prefixcache.Cache
 }
 
 // Options returns what the policies need of a prompt that was sent to path.
@@ -48,7 +48,7 @@ func newRules(b *policy.Bundle, keys *http.Client) (*Rules, error) {
 	}
 	r := &Rules{
 		Set: set, Descriptors: descriptor.New(b.JWT, b.TrustedProxies, os.Getenv, keys), Headers: set.Headers(),
-		Reading: map[string]provider.Rules{}, read: provider.Options{Cache: provider.NewCache()}, Past: past.NewBook(past.DefaultBounds()),
+		Reading: map[string]provider.Rules{}, read: provider.Options{Cache: provider.NewCache()}, Prefixes: prefixcache.New(prefixcache.DefaultLimits()),
 	}
 	for _, p := range set.Policies() {
 		if p.Prompt != nil {

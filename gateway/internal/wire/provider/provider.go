@@ -11,7 +11,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/unloop/unloop/gateway/internal/wire/past"
+	"github.com/unloop/unloop/gateway/internal/wire/prefixcache"
 	"github.com/unloop/unloop/gateway/internal/wire/provider/tree"
 	"github.com/unloop/unloop/gateway/internal/wire/repair"
 	"github.com/unloop/unloop/gateway/internal/wire/size"
@@ -76,9 +76,9 @@ type Options struct {
 	Continue *transcript.Transcript
 	// Cache remembers long texts that were read before; nil for none.
 	Cache *message.Cache
-	// Past is the caller whose earlier requests may begin alike. It must tell apart requests with
-	// other options. The zero Caller remembers nothing.
-	Past past.Caller
+	// Prefixes has the earlier requests that may begin alike. Requests with other options need
+	// another scope.
+	Prefixes prefixcache.Scope
 	// Stop reports whether nobody needs the prompt any more, which then may be
 	// incomplete; nil for never.
 	Stop func() bool

@@ -31,7 +31,7 @@ func NewReader(body []byte, o Options) Reader {
 	} else {
 		r.T = transcript.New(transcript.Options{Tail: o.Tail, Items: o.Items, Exchanges: o.Exchanges, Cache: o.Cache, Stop: o.Stop})
 	}
-	r.Past, r.State = o.Past.Open(body), r.T.Code
+	r.Progress, r.State = o.Prefixes.Open(body), r.T.Code
 	return r
 }
 
@@ -106,8 +106,8 @@ func (r *Reader) Parsed(name string, err error) (*Prompt, error) {
 	if r.T.Messages() == 0 && !p.Stored {
 		return nil, nil
 	}
-	if r.Past != nil {
-		p.Size = r.Past.Close()
+	if r.Progress != nil {
+		p.Size = r.Progress.Close()
 	}
 	p.Transcript, p.Tail = r.T, r.T.Tail()
 	if !p.Delta {

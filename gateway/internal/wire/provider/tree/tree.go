@@ -11,7 +11,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/text/jsonwalk"
 	"github.com/unloop/unloop/gateway/internal/text/offsets"
 	"github.com/unloop/unloop/gateway/internal/text/splice"
-	"github.com/unloop/unloop/gateway/internal/wire/past"
+	"github.com/unloop/unloop/gateway/internal/wire/prefixcache"
 	"github.com/unloop/unloop/gateway/internal/wire/repair"
 	"github.com/unloop/unloop/gateway/internal/wire/transcript/message"
 )
@@ -21,10 +21,10 @@ import (
 // instructions beside the messages, and List that of the list of messages.
 type Places struct {
 	Object, System, List splice.Place
-	// Past is what is known of the list, and State codes what the reader knows behind one of its
-	// messages.
-	Past  *past.Reading
-	State func(*offsets.Coder)
+	// Progress is how far the list has been read, and State codes what the reader knows behind one
+	// of its messages.
+	Progress *prefixcache.Progress
+	State    func(*offsets.Coder)
 }
 
 // Read reads a body with a function that consumes its object.
@@ -45,13 +45,13 @@ func (p *Places) ReadList(w *jsonwalk.Walker, message func() error) (err error) 
 
 // readMessages reads the messages that were not read before.
 func (p *Places) readMessages(w *jsonwalk.Walker, message func() error) error {
-	if p.Past == nil {
+	if p.Progress == nil {
 		return w.Array(message)
 	}
-	return w.ArrayAfter(p.Past.Resume(w.Offset(), p.State), func() error {
+	return w.ArrayAfter(p.Progress.Resume(w.Offset(), p.State), func() error {
 		err := message()
 		if err == nil {
-			p.Past.Mark(w.Offset(), w.Last(), p.State)
+			p.Progress.Checkpoint(w.Offset(), w.Last(), p.State)
 		}
 		return err
 	})

@@ -18,13 +18,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/unloop/unloop/gateway/internal/text/offsets"
-	"github.com/unloop/unloop/gateway/internal/wire/past"
+	"github.com/unloop/unloop/gateway/internal/wire/prefixcache"
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 	"github.com/unloop/unloop/gateway/internal/wire/size"
 )
 
-// everyMessage are bounds with which a place behind each message is remembered.
-var everyMessage = past.Bounds{Least: 16, Begins: 16, Step: 1, Share: 1 << 30, Marks: 1024, Bytes: 64 << 20}
+// everyMessage are limits with a checkpoint behind each message.
+var everyMessage = prefixcache.Limits{MinSize: 16, KeySize: 16, MinStep: 1, StepDivisor: 1 << 30, PerKey: 1024, Total: 64 << 20}
 
 // lists are the members with the messages.
 var listOf = map[string]string{
@@ -37,26 +37,26 @@ func listAt(p provider.Provider, body []byte) int {
 	return bytes.Index(body, fmt.Appendf(nil, "%q:[", listOf[p.Name()])) + len(listOf[p.Name()]) + len(`"":`)
 }
 
-// knownTo returns up to where the messages of a body are known to a caller.
-func knownTo(p provider.Provider, caller past.Caller, body []byte) int {
-	read := caller.Open(body)
+// knownTo returns the offset of the last checkpoint that fits a body.
+func knownTo(p provider.Provider, scope prefixcache.Scope, body []byte) int {
+	read := scope.Open(body)
 	if read == nil {
 		return 0
 	}
 	return read.Resume(listAt(p, body), func(*offsets.Coder) {})
 }
 
-// reader reads bodies, and compares what it reads on with what is read without a past.
+// reader reads bodies with a prefix cache and without it, and compares the results.
 type reader struct {
 	provider.Provider
-	opts   provider.Options
-	caller past.Caller
+	opts  provider.Options
+	scope prefixcache.Scope
 	// deep says that also what a state leaves out is compared, which takes long.
 	deep bool
 }
 
-func newReader(p provider.Provider, b past.Bounds) *reader {
-	return &reader{p, provider.Options{Tail: 3, Items: 6, Exchanges: 2, Path: pathFor(p.Name(), "m"), Cache: provider.NewCache()}, past.NewBook(b).Of(p.Name()), true}
+func newReader(p provider.Provider, b prefixcache.Limits) *reader {
+	return &reader{p, provider.Options{Tail: 3, Items: 6, Exchanges: 2, Path: pathFor(p.Name(), "m"), Cache: provider.NewCache()}, prefixcache.New(b).Scope(p.Name()), true}
 }
 
 // deep compares all of a transcript but buffers, and what is computed when it is needed.
@@ -97,7 +97,7 @@ func (r *reader) check(t failing, what string, body []byte) {
 	t.Helper()
 	opts := r.opts
 	whole, wholeErr := r.Parse(body, opts)
-	opts.Past = r.caller
+	opts.Prefixes = r.scope
 	on, err := r.Parse(body, opts)
 	if fmt.Sprint(wholeErr) != fmt.Sprint(err) || (whole == nil) != (on == nil) {
 		t.Fatalf("%s, %s: %v, %v; read whole: %v, %v", r.Name(), what, on, err, whole, wholeErr)
@@ -203,11 +203,11 @@ func turnByTurn(t *testing.T, p provider.Provider, name string, c Conversation) 
 	r.deep = false
 	for n := 1; n <= len(c.Turns); n += 1 + len(c.Turns)/mostTurns {
 		body := Formats[p.Name()](Conversation{c.Model, c.System, c.Tools, c.Turns[:n]})
-		if known := knownTo(p, r.caller, body); before > everyMessage.Begins && known < before {
+		if known := knownTo(p, r.scope, body); before > everyMessage.KeySize && known < before {
 			t.Fatalf("%s, %d of %d turns: %d bytes are known, want %d", name, n, len(c.Turns), known, before)
 		}
 		r.check(t, name, body)
-		before = max(before, knownTo(p, r.caller, body))
+		before = max(before, knownTo(p, r.scope, body))
 	}
 }
 
@@ -229,7 +229,7 @@ func withJumps(t *testing.T, p provider.Provider, name string, c Conversation) {
 		at := i*third + draw.IntN(third)
 		edited := slices.Clone(whole)
 		edited[at] ^= 1
-		if known := knownTo(p, r.caller, edited); known > at {
+		if known := knownTo(p, r.scope, edited); known > at {
 			t.Fatalf("%s: byte %d differs, and %d are known", name, at, known)
 		}
 		r.check(t, name, edited)
@@ -282,7 +282,7 @@ func TestAHistoryThatWasChangedIsReadAgain(t *testing.T) {
 					edited := slices.Clone(body)
 					i := rapid.IntRange(0, len(body)-1).Draw(t, "byte")
 					edited[i] = rapid.Byte().Draw(t, "to")
-					if known := knownTo(p, r.caller, edited); edited[i] != body[i] && known > i {
+					if known := knownTo(p, r.scope, edited); edited[i] != body[i] && known > i {
 						t.Fatalf("byte %d differs, and %d are known", i, known)
 					}
 					r.check(t, "a byte", edited)
@@ -293,7 +293,7 @@ func TestAHistoryThatWasChangedIsReadAgain(t *testing.T) {
 				for same < min(len(body), len(changed)) && body[same] == changed[same] {
 					same++
 				}
-				if known := knownTo(p, r.caller, changed); known > same {
+				if known := knownTo(p, r.scope, changed); known > same {
 					t.Fatalf("%d bytes are the same, and %d are known", same, known)
 				}
 				r.check(t, "changed", changed)
@@ -331,17 +331,17 @@ func TestRandomHistoriesAreReadOn(t *testing.T) {
 func TestNobodyReadsOnWhereAnotherCallerEnded(t *testing.T) {
 	t.Parallel()
 	for _, p := range all {
-		book := past.NewBook(everyMessage)
+		cache := prefixcache.New(everyMessage)
 		body := Formats[p.Name()](session(4000))
-		opts := provider.Options{Tail: 3, Past: book.Of("a", "b")}
+		opts := provider.Options{Tail: 3, Prefixes: cache.Scope("a", "b")}
 		if _, err := p.Parse(body, opts); err != nil {
 			t.Fatal(err)
 		}
-		if knownTo(p, opts.Past, body) == 0 {
+		if knownTo(p, opts.Prefixes, body) == 0 {
 			t.Errorf("%s: the caller's own body is not known", p.Name())
 		}
 		for _, other := range [][]string{{"ab", ""}, {"a"}, {"", "ab"}, {"b", "a"}} {
-			if known := knownTo(p, book.Of(other...), body); known > 0 {
+			if known := knownTo(p, cache.Scope(other...), body); known > 0 {
 				t.Errorf("%s: %d bytes are known to %q", p.Name(), known, other)
 			}
 		}
@@ -354,12 +354,12 @@ func TestAReadingThatWasStoppedIsNotRemembered(t *testing.T) {
 		r, stop := newReader(p, everyMessage), false
 		body := Formats[p.Name()](session(4000))
 		opts := r.opts
-		opts.Past, opts.Stop = r.caller, func() bool { return stop }
+		opts.Prefixes, opts.Stop = r.scope, func() bool { return stop }
 		stop = true
 		if _, err := p.Parse(body, opts); err != nil {
 			t.Fatal(err)
 		}
-		if known := knownTo(p, r.caller, body); known > 0 {
+		if known := knownTo(p, r.scope, body); known > 0 {
 			t.Errorf("%s: %d bytes are known", p.Name(), known)
 		}
 		r.check(t, "again", body)
@@ -369,7 +369,7 @@ func TestAReadingThatWasStoppedIsNotRemembered(t *testing.T) {
 func TestWhatIsKnownOfASessionIsSmall(t *testing.T) {
 	t.Parallel()
 	for _, p := range all {
-		r := newReader(p, past.DefaultBounds())
+		r := newReader(p, prefixcache.DefaultLimits())
 		r.opts.Items, r.opts.Exchanges = 48, 5
 		body := Formats[p.Name()](session(300 << 10))
 		prompt, err := p.Parse(body, r.opts)
