@@ -141,7 +141,7 @@ func (g *Gateway) decide(e *exchange) outcome.Outcome {
 // openAccount opens the account of a request that was checked.
 func (g *Gateway) openAccount(e *exchange) *account.Account {
 	a := &account.Account{
-		Books: g.books, HTTP: e.http, Request: e.req, Subject: e.from, Evidence: e.evidence, Decision: e.answer.Decision, Counted: e.answer.Counted,
+		Deps: g.accounts, HTTP: e.http, Request: e.req, Subject: e.from, Evidence: e.evidence, Decision: e.answer.Decision, Counted: e.answer.Counted,
 	}
 	caller, model := e.from.Identity.GetCaller(), e.req.Model()
 	if g.stages.Spent != nil && a.Evidence.Check != nil && e.req.AsksModel() && g.stages.Spent.Wants(caller, model, g.now()) {

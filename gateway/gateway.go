@@ -45,13 +45,13 @@ type Gateway struct {
 	shared     *cluster.Shared
 	checker    *checker.Checker
 	asker      *ask.Asker
-	books      *account.Books
+	accounts   *account.Deps
 	proxy      *forward.Proxy
 	api        *checkapi.API
 	beside     *beside.Handler
 	traffic    traffic.Minute
 	recorder   *recording.Recorder // nil without --record
-	excerpts   *excerpts.Book      // nil with --no-excerpts
+	excerpts   *excerpts.Cache     // nil with --no-excerpts
 	repeats    *standing.Requests[basis, *rejected]
 	rejections standing.Rejections
 	owed       *owed.Hints

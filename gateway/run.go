@@ -86,7 +86,7 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	g.asker.Traces = deps.Traces
 	g.owed = owed.New(deps.NATS, g.now)
 	g.writer = respond.NewWriter(g.now, deps.Metrics)
-	g.books = account.NewBooks(account.Books{Detectors: g.checker, Store: store, Timeout: cfg.CheckTimeout, Now: g.now}, deps.Metrics)
+	g.accounts = account.NewDeps(account.Deps{Detectors: g.checker, Store: store, Timeout: cfg.CheckTimeout, Now: g.now}, deps.Metrics)
 	g.repeats = standing.NewRequests[basis, *rejected](g.checker.Blocks())
 	if err := g.listen(); err != nil {
 		return nil, err

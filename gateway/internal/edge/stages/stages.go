@@ -60,7 +60,7 @@ type Stages struct {
 	Resolver        *resolve.Resolver
 	Memory          *evidence.Memory
 	// Spent knows what requests cost lately; nil where that is estimated by their size.
-	Spent *spent.Book
+	Spent *spent.Cache
 }
 
 // Read reads the body of a request.

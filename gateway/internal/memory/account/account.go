@@ -1,9 +1,9 @@
-// Package account finishes requests: when the result of a request is known, it reports
-// failed requests to the detectors, so that they do not count, corrects reservations to the
-// real cost, and stores which session an answer continues and which calls it makes.
+// Package account settles requests: it reports failed requests to the detectors, so that
+// they do not count, corrects reservations to the real cost, and stores the session of an
+// answer and the calls that it makes.
 //
-// It may not know policies, nor how a request was decided: it gets the check, the
-// decision and the answer.
+// It may not know policies, or how a request was decided: it gets the check, the decision
+// and the answer.
 package account
 
 import (
@@ -24,15 +24,15 @@ import (
 	"github.com/unloop/unloop/schemas/kit/metric"
 )
 
-// Detectors get the results of requests.
+// Detectors receive the results of requests.
 type Detectors interface {
 	Correct(caller string, corrections []*checkpb.Correction)
 	// Outcome reports that a counted request failed, or that its client left (aborted).
 	Outcome(check *checkpb.Check, aborted bool)
 }
 
-// Store keeps what later requests need of an answer. The keys are the caller and the id of
-// an answer, conversation or item; answers.Key hashes both.
+// Store keeps what later requests need of an answer, by the caller and the id of an answer,
+// conversation or item. A key is a hash of both, from answers.Key.
 type Store interface {
 	Put(ctx context.Context, caller, id, session string) error
 	PutCalls(ctx context.Context, caller, id string, calls []*checkpb.ToolCall) error
@@ -44,8 +44,8 @@ type Store interface {
 	Finish(ctx context.Context, caller, id string) (first bool, err error)
 }
 
-// Books is what all accounts share.
-type Books struct {
+// Deps is what all accounts share.
+type Deps struct {
 	Detectors Detectors
 	Store     Store
 	// Timeout bounds each use of the store.
@@ -54,16 +54,15 @@ type Books struct {
 	lost    prometheus.Counter
 }
 
-// NewBooks registers the metrics of books, and returns them.
-func NewBooks(b Books, reg prometheus.Registerer) *Books {
-	b.lost = metric.Counter(reg, "unloop_gateway_lost_answers_total", "Answers whose session or calls could not be shared with other gateways.")
-	return &b
+// NewDeps returns d with its metrics, which it registers.
+func NewDeps(d Deps, reg prometheus.Registerer) *Deps {
+	d.lost = metric.Counter(reg, "unloop_gateway_lost_answers_total", "Answers whose session or calls could not be shared with other gateways.")
+	return &d
 }
 
-// Account is the account of one request, which is made once the request was checked. It is
-// not safe for concurrent use.
+// Account is the account of a request that was checked. It is not safe for concurrent use.
 type Account struct {
-	*Books
+	*Deps
 	HTTP     *http.Request
 	Request  *request.Request
 	Subject  request.Subject
@@ -73,18 +72,18 @@ type Account struct {
 	Counted bool
 	// Metered says that Usage is wanted even if there is no reservation.
 	Metered bool
-	// Fetcher is the caller that fetches an answer in background mode; "" where no
-	// callers are known.
+	// Fetcher is the caller that fetches an answer in background mode; "" if callers are not
+	// known.
 	Fetcher string
-	// Status is what the client was answered with; 0 before.
+	// Status is the status of the answer to the client; 0 before.
 	Status int
-	// Usage is what the answer cost, as far as it was read.
+	// Usage is the usage of the answer, as far as it was read.
 	Usage usage.Usage
 
-	// Used is called with Usage if it can be read; nil for nobody.
+	// Used, if not nil, is called with Usage if that can be read.
 	Used func(usage.Usage)
-	// Excused is called when the request is found to have no answer, and Answered when one
-	// begins; nil for nobody.
+	// Excused, if not nil, is called if the request has no answer, and Answered when an
+	// answer begins.
 	Excused, Answered func()
 
 	corrected bool
@@ -92,7 +91,7 @@ type Account struct {
 	later *watch
 }
 
-// reserved returns the reservations that were not corrected yet.
+// reserved returns the reservations that are not yet corrected.
 func (a *Account) reserved() []evidence.Verdict {
 	if a.corrected {
 		return nil
@@ -100,14 +99,15 @@ func (a *Account) reserved() []evidence.Verdict {
 	return Reserved(a.Evidence.Limits, a.Decision)
 }
 
-// Reads reports whether the usage in the answer is needed, so that the answer must be readable.
+// Reads reports whether the usage in the answer is needed, so that the gateway must be able
+// to decode the answer.
 func (a *Account) Reads() bool { return a.Metered || len(a.reserved()) > 0 }
 
 // GiveBack corrects the reservations of a request that cost nothing.
 func (a *Account) GiveBack() { a.correct(nil) }
 
-// correct corrects the reservations once. The cost of an answer in background mode is
-// corrected here or where the answer is fetched.
+// correct corrects the reservations, once. The cost of an answer in background mode is
+// corrected either here or where the answer is fetched.
 func (a *Account) correct(u *usage.Usage) {
 	reserved := a.reserved()
 	a.corrected = true
@@ -124,7 +124,7 @@ func (a *Account) correct(u *usage.Usage) {
 	}
 }
 
-// Uncount reports to the detectors, once, that a counted request does not count.
+// Uncount tells the detectors, once, that a counted request does not count.
 func (a *Account) Uncount() {
 	if a.Excused != nil {
 		a.Excused()
@@ -140,15 +140,15 @@ func (a *Account) aborted() bool {
 	return a.Status > 0 && a.Status < http.StatusBadRequest && a.HTTP.Context().Err() != nil
 }
 
-// failed takes back a request: its answer began with status 200 and is an error.
+// failed takes back a request whose answer began with status 200 and is an error.
 func (a *Account) failed() {
 	a.Status = http.StatusBadGateway
 	a.Uncount()
 	a.GiveBack()
 }
 
-// Answer takes the upstream's answer, and reads its body while that passes to the client. A
-// stream may stay open for minutes: until its end, the account keeps no body and no history.
+// Answer takes the upstream's answer, and reads its body as it passes to the client. It drops
+// the body and the history of the request, since a stream may stay open for minutes.
 func (a *Account) Answer(res *http.Response) {
 	a.Status = res.StatusCode
 	res.Body = answerscan.Watch(res, append(a.follow(res), a.meter(res)...)...)
@@ -164,8 +164,8 @@ func (a *Account) Answer(res *http.Response) {
 	}
 }
 
-// meter returns the watcher that corrects the reservations by the usage in the answer, as
-// far as it came before the client left or the upstream broke off. Without usage the
+// meter returns the watcher that corrects the reservations by the usage in the answer, or in
+// the part that came before the client or upstream broke off. Without a usage the
 // reservations stay; a failed request costs nothing.
 func (a *Account) meter(res *http.Response) []answerscan.Watcher {
 	switch {
@@ -187,9 +187,9 @@ func (a *Account) meter(res *http.Response) []answerscan.Watcher {
 	return nil
 }
 
-// follow returns the watchers that store the session of an answer, and the calls that it
-// makes, where a policy evaluates calls: a stored prompt may offer tools that the request
-// does not show. They also find an error in an answer of status 200.
+// follow returns the watchers that store the session of an answer, and its calls if a policy
+// evaluates calls: a stored prompt may offer tools that the request does not show. They also
+// find an error in an answer with status 200.
 func (a *Account) follow(res *http.Response) []answerscan.Watcher {
 	format := a.Request.Target.Format
 	switch {
@@ -207,8 +207,8 @@ func (a *Account) follow(res *http.Response) []answerscan.Watcher {
 // watch returns the watcher of the answer to a prompt.
 func (a *Account) watch() *watch {
 	caller, prompt := a.Subject.Identity.GetCaller(), a.Request.Prompt
-	w := &watch{Books: a.Books, kept: a.Request.Target.Format.Kept, session: a.Subject.Identity.GetSession(), failed: a.failed, asker: &checkpb.AnswerAsker{Caller: caller}}
-	if prompt == nil { // it could not be read
+	w := &watch{Deps: a.Deps, kept: a.Request.Target.Format.Kept, session: a.Subject.Identity.GetSession(), failed: a.failed, asker: &checkpb.AnswerAsker{Caller: caller}}
+	if prompt == nil { // it was not readable
 		return w
 	}
 	w.asker.Open, w.asker.Referable = evidence.WireCalls(a.Evidence.Open), prompt.Referable
@@ -223,8 +223,8 @@ func (a *Account) watch() *watch {
 	return w
 }
 
-// fetched returns the watchers of an answer in background mode that the request fetches:
-// they store its calls, and correct the reservations of the request that asked for it.
+// fetched returns the watchers of an answer in background mode that the request fetches.
+// They store its calls, and correct the reservations of the original request.
 func (a *Account) fetched() []answerscan.Watcher {
 	id, kept := fetchedID(a.Request)
 	if id == "" {
@@ -237,7 +237,7 @@ func (a *Account) fetched() []answerscan.Watcher {
 	if err != nil {
 		return nil
 	}
-	w := &watch{Books: a.Books, kept: kept, asker: asker, fetcher: caller, failed: func() {}}
+	w := &watch{Deps: a.Deps, kept: kept, asker: asker, fetcher: caller, failed: func() {}}
 	out := []answerscan.Watcher{answers.Follow(true, w)}
 	if len(asker.GetReserved()) == 0 {
 		return out
@@ -272,22 +272,22 @@ func fetchedID(r *request.Request) (id string, kept *provider.Kept) {
 	return "", nil
 }
 
-// finish reports whether no gateway has corrected the cost of an answer before. If the
-// store does not say, the reservations stay.
-func (b *Books) finish(caller, id string) (first bool) {
-	b.store(func(ctx context.Context) (err error) {
-		first, err = b.Store.Finish(ctx, caller, id)
+// finish reports whether no gateway has corrected the cost of an answer yet. It returns false
+// if the store fails, so that the reservations stay.
+func (d *Deps) finish(caller, id string) (first bool) {
+	d.store(func(ctx context.Context) (err error) {
+		first, err = d.Store.Finish(ctx, caller, id)
 		return err
 	})
 	return first
 }
 
-// store uses the store, and counts failures. It does not end with the request: the
-// client may leave, and go on from the answer later.
-func (b *Books) store(use func(ctx context.Context) error) {
-	ctx, cancel := context.WithTimeout(context.Background(), b.Timeout)
+// store uses the store, and counts failures. It does not end with the request: the client
+// may leave, and continue from the answer later.
+func (d *Deps) store(use func(ctx context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.Background(), d.Timeout)
 	defer cancel()
 	if err := use(ctx); err != nil {
-		b.lost.Inc()
+		d.lost.Inc()
 	}
 }

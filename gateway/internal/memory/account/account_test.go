@@ -114,9 +114,9 @@ var asked = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 func opened(t *testing.T, format *provider.Format, s *store) (*Account, *detectors) {
 	t.Helper()
 	d := &detectors{}
-	b := NewBooks(Books{Detectors: d, Store: s, Timeout: time.Minute, Now: func() time.Time { return asked.Add(1500 * time.Millisecond) }}, prometheus.NewRegistry())
+	b := NewDeps(Deps{Detectors: d, Store: s, Timeout: time.Minute, Now: func() time.Time { return asked.Add(1500 * time.Millisecond) }}, prometheus.NewRegistry())
 	return &Account{
-		Books: b, HTTP: httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil),
+		Deps: b, HTTP: httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil),
 		Request:  &request.Request{Method: http.MethodPost, Target: route.Target{Format: format}, Prompt: &provider.Prompt{}},
 		Subject:  request.Subject{Identity: &checkpb.Identity{Caller: "me", Session: "session"}},
 		Evidence: evidence.Evidence{Check: &checkpb.Check{RequestId: "id"}, Limits: limits(), At: asked},

@@ -13,24 +13,24 @@ import (
 )
 
 const (
-	// maxOpenCalls and maxToolName bound what is stored of one answer. No provider takes
-	// longer names of tools.
+	// maxOpenCalls is the maximum number of calls that are stored of one answer, and
+	// maxToolName the maximum length of their tools' names, which no provider exceeds.
 	maxOpenCalls = 256
 	maxToolName  = 128
-	// writesAtOnce bounds the concurrent writes about one answer, and maxStores how often its
-	// calls are stored: a stream may say any number of times that they are whole.
+	// writesAtOnce bounds the concurrent writes for one answer, and maxStores how often its
+	// calls are stored: a stream may say any number of times that they are complete.
 	writesAtOnce = 16
 	maxStores    = 4
 )
 
 // watch stores what later requests need of one answer. It implements answers.Watcher.
 type watch struct {
-	*Books
+	*Deps
 	kept  *provider.Kept
 	asker *checkpb.AnswerAsker
-	// session is the answer's; "" if it is stored already.
+	// session is the answer's; "" if it is already stored.
 	session string
-	// fetcher is the caller that fetches the answer later; "" if it comes at once.
+	// fetcher is the caller that fetches an answer in background mode; "" for others.
 	fetcher string
 	id      string
 	calls   []*checkpb.ToolCall
@@ -42,7 +42,7 @@ type watch struct {
 	failed func()
 }
 
-// Failed reports an error in the answer's place.
+// Failed handles an error in the answer's place.
 func (w *watch) Failed() { w.failed() }
 
 // ID stores the answer's session and asker.
@@ -56,7 +56,7 @@ func (w *watch) ID(id string) {
 	}
 }
 
-// Item takes a call. A later one with the same id replaces it: it is more complete.
+// Item takes a call. It replaces an earlier one with the same id, which is less complete.
 func (w *watch) Item(json []byte) {
 	call, item, ok := w.kept.Called(json)
 	if !ok || len(call.Tool) > maxToolName {
@@ -68,8 +68,8 @@ func (w *watch) Item(json []byte) {
 		return
 	}
 	w.calls = append(w.calls, wire)
-	// Clients that send calls of functions whole may still refer to calls of the
-	// provider's kinds.
+	// Clients that send function calls as a whole may still refer to the provider's own kinds
+	// of calls.
 	if item != "" && (wire.GetProvided() || w.asker.GetReferable()) {
 		if w.items == nil {
 			w.items = map[string]string{}
@@ -78,8 +78,8 @@ func (w *watch) Item(json []byte) {
 	}
 }
 
-// Whole stores the answer's calls: each by the id of its item, and all, with those that
-// were open before, by the ids of the answer and of its conversation.
+// Whole stores the answer's calls: each by the id of its item, and all of them, with those
+// that were open before, by the ids of the answer and of its conversation.
 func (w *watch) Whole() {
 	if w.stores++; w.stores > maxStores {
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-// Reserved returns the rules that took an estimate of a request's cost.
+// Reserved returns the rules that reserved an estimate of a request's cost.
 func Reserved(limits []evidence.Limit, d *checkpb.Decision) []evidence.Verdict {
 	var out []evidence.Verdict
 	for _, v := range evidence.Verdicts(limits, d) {
@@ -20,9 +20,8 @@ func Reserved(limits []evidence.Limit, d *checkpb.Decision) []evidence.Verdict {
 	return out
 }
 
-// Corrections returns the corrections of reservations to the real cost. A nil usage means a
-// request without cost. id is the id of a check that returns its reservation; "" for
-// requests.
+// Corrections returns the corrections of reservations to the real cost, which is zero if u is
+// nil. id is the id of a check that gives back its reservation; "" for requests.
 func Corrections(reserved []evidence.Verdict, u *usage.Usage, made, now time.Time, id string) []*checkpb.Correction {
 	var out []*checkpb.Correction
 	for _, v := range reserved {
@@ -43,7 +42,7 @@ func correct(out []*checkpb.Correction, l *checkpb.Limit, cost float64, made, no
 	return out
 }
 
-// stored returns reservations in the form in which they are kept until an answer in
+// stored returns reservations in the form in which they are stored until an answer in
 // background mode is fetched.
 func stored(reserved []evidence.Verdict) []*checkpb.Reservation {
 	out := make([]*checkpb.Reservation, len(reserved))
@@ -65,8 +64,8 @@ func storedCorrections(asker *checkpb.AnswerAsker, u usage.Usage, now time.Time)
 	return out
 }
 
-// Uncounted reports whether a request that an upstream answered with this status does not
-// count, since an honest client sends it again.
+// Uncounted reports whether requests with this status of the upstream do not count, because
+// well-behaved clients retry them.
 func Uncounted(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:

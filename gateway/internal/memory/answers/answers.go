@@ -1,9 +1,9 @@
-// Package answers remembers the session and the tool calls of an answer by its id. A later
-// request may only name the answer that it continues (previous_response_id): at any
-// gateway it then belongs to that session, and brings the results of those calls.
+// Package answers stores the session and the tool calls of an answer by its id. A later
+// request may only name the answer that it continues (previous_response_id); any gateway
+// then finds its session and the calls for its results.
 //
-// It finds ids, items and errors in answers as they pass. It keeps ids, sessions and calls
-// as hashes, and does not read the items.
+// The package finds ids, items and errors in answers as they pass. It stores hashes of ids,
+// sessions and calls, and does not parse the items.
 package answers
 
 import (
@@ -28,28 +28,27 @@ import (
 )
 
 const (
-	// keep is how long an answer is remembered. Providers keep answers for longer, but
-	// an agent continues sooner.
+	// keep is the TTL of an answer. Providers keep answers for longer, but agents continue
+	// sooner.
 	keep = 24 * time.Hour
 	// storeTimeout bounds a request to the bucket.
 	storeTimeout = 2 * time.Second
-	// cacheSize bounds this gateway's own copies, in bytes.
+	// cacheSize is the maximum size of this gateway's cache, in bytes.
 	cacheSize = 16 << 20
-	// entrySize is about the memory that a copy takes beside its text, in bytes.
+	// entrySize is the approximate overhead of a cached entry, in bytes.
 	entrySize = 100
 )
 
-// ErrUnknown says that no gateway has seen the answer within a day.
+// ErrUnknown means that no gateway has seen the answer within a day.
 var ErrUnknown = errors.New("answer is not known")
 
-// Store remembers answers in schemas.BucketSessions, where all gateways can look them up.
+// Store keeps answers in schemas.BucketSessions, where all gateways can look them up.
 type Store struct {
 	inbox *natskit.Inbox
 	cache *otter.Cache[string, string]
-	// read begins the subjects of requests for records.
-	read string
-	// records begins the subjects of records.
-	records string
+	// read is the prefix of the subjects of requests for records, and records that of the
+	// subjects of records.
+	read, records string
 }
 
 // NewStore returns a store on a connection.
@@ -64,15 +63,15 @@ func NewStore(nc *natskit.Conn) (*Store, error) {
 	return &Store{inbox: natskit.NewInbox(nc, storeTimeout), cache: cache, read: read, records: nc.RecordSubject(schemas.BucketSessions, "")}, nil
 }
 
-// Key hashes an answer's id together with its caller: another caller's answer
-// of the same id is another answer.
+// Key hashes an answer's id together with its caller: the same id of another caller is
+// another answer.
 func Key(caller, id string) string {
 	sum := sha256.Sum256([]byte("unloop/answer/1\x00" + caller + "\x00" + id))
 	return hex.EncodeToString(sum[:16])
 }
 
-// Put remembers the session of an answer, and returns when every gateway can look it up:
-// the client may continue it at any of them. Without a bucket only this gateway knows it.
+// Put stores the session of an answer, and returns when every gateway can look it up, since
+// the client may continue at any of them. Without a bucket only this gateway knows it.
 func (s *Store) Put(ctx context.Context, caller, id, session string) error {
 	return s.put(ctx, schemas.AnswerKey(Key(caller, id)), []byte(session))
 }
@@ -82,8 +81,8 @@ func (s *Store) Session(ctx context.Context, caller, id string) (string, error) 
 	return s.lookup(ctx, schemas.AnswerKey(Key(caller, id)), false)
 }
 
-// PutCalls remembers the calls whose results are to follow an answer, by the answer's id or
-// by that of its conversation, and returns when every gateway can look them up.
+// PutCalls stores the calls whose results are expected after an answer, by the id of the
+// answer or its conversation, and returns when every gateway can look them up.
 func (s *Store) PutCalls(ctx context.Context, caller, id string, calls []*checkpb.ToolCall) error {
 	return s.PutCallsAt(ctx, Key(caller, id), calls)
 }
@@ -93,21 +92,21 @@ func (s *Store) PutCallsAt(ctx context.Context, key string, calls []*checkpb.Too
 	return s.putMessage(ctx, schemas.AnswerCallsKey(key), &checkpb.AnswerCalls{Calls: calls})
 }
 
-// Calls returns the calls that PutCalls remembered, or ErrUnknown. changes says that newer
-// ones may have replaced them: those of a conversation are, those of an answer never.
+// Calls returns the calls that PutCalls stored, or ErrUnknown. changes says that newer ones
+// may have replaced them: that is so for a conversation, and never for an answer.
 func (s *Store) Calls(ctx context.Context, caller, id string, changes bool) ([]*checkpb.ToolCall, error) {
 	var kept checkpb.AnswerCalls
 	err := s.message(ctx, schemas.AnswerCallsKey(Key(caller, id)), changes, &kept)
 	return kept.GetCalls(), err
 }
 
-// PutAsker remembers who asked for an answer that is fetched later, by a caller with the
-// asker's API key that names no user.
+// PutAsker stores who asked for an answer in background mode, which a caller with the same
+// API key and no user fetches later.
 func (s *Store) PutAsker(ctx context.Context, caller, id string, asker *checkpb.AnswerAsker) error {
 	return s.putMessage(ctx, schemas.AnswerAskerKey(Key(caller, id)), asker)
 }
 
-// Asker returns the asker that PutAsker remembered, or ErrUnknown.
+// Asker returns the asker that PutAsker stored, or ErrUnknown.
 func (s *Store) Asker(ctx context.Context, caller, id string) (*checkpb.AnswerAsker, error) {
 	asker := &checkpb.AnswerAsker{}
 	if err := s.message(ctx, schemas.AnswerAskerKey(Key(caller, id)), false, asker); err != nil {
@@ -116,8 +115,8 @@ func (s *Store) Asker(ctx context.Context, caller, id string) (*checkpb.AnswerAs
 	return asker, nil
 }
 
-// Finish returns whether this is the first time, at any gateway, that it is called for an
-// answer: whoever is first corrects its reservations.
+// Finish reports whether this is its first call for an answer at any gateway. The first
+// caller corrects the answer's reservations.
 func (s *Store) Finish(ctx context.Context, caller, id string) (first bool, err error) {
 	ack, err := s.write(ctx, schemas.AnswerFinishedKey(Key(caller, id)), nil, nats.Header{jetstream.ExpectedLastSubjSeqHeader: {"0"}})
 	if err != nil {
@@ -152,10 +151,10 @@ func (s *Store) write(ctx context.Context, key string, value []byte, header nats
 	return s.inbox.Ask(ctx, &nats.Msg{Subject: s.records + key, Data: value, Header: header})
 }
 
-// refused reports whether an acknowledgement is that of a write that was refused.
+// refused reports whether an acknowledgement says that the write was refused.
 func refused(ack []byte) bool { return bytes.Contains(ack, []byte(`"error"`)) }
 
-// message reads a value that is a message.
+// message reads a value into a message.
 func (s *Store) message(ctx context.Context, key string, changes bool, m proto.Message) error {
 	value, err := s.lookup(ctx, key, changes)
 	if err != nil {
@@ -167,8 +166,8 @@ func (s *Store) message(ctx context.Context, key string, changes bool, m proto.M
 	return nil
 }
 
-// lookup returns a value: this gateway's own copy, if there is one and no gateway changes
-// it. An older copy is better than none.
+// lookup returns a value, from the cache if it is there and never changes. If the store
+// fails, it returns the cached value in any case.
 func (s *Store) lookup(ctx context.Context, key string, changes bool) (string, error) {
 	value, cached := s.cache.GetIfPresent(key)
 	if cached && !changes {

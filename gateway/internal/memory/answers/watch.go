@@ -2,7 +2,7 @@ package answers
 
 import "github.com/unloop/unloop/gateway/internal/wire/answerscan"
 
-// maxItem is the length of the longest item that is reported, in bytes: the arguments of
+// maxItem is the maximum length, in bytes, of an item that is reported: the arguments of
 // longer ones hardly ever repeat.
 const maxItem = 1 << 20
 
@@ -11,24 +11,22 @@ type Watcher interface {
 	// ID reports the answer's id, once.
 	ID(id string)
 	// Item reports an item of the answer's output, as JSON that is valid until the call
-	// returns. Streams have an item several times, complete the last time.
+	// returns. Streams repeat an item; the last time it is complete.
 	Item(json []byte)
 	// Whole reports that all items have come. It is not called for a stream that breaks
 	// off.
 	Whole()
-	// Failed reports, once, an error of the upstream in place of an answer or in the
-	// middle of one.
+	// Failed reports, once, an error of the upstream instead of an answer or within one.
 	Failed()
 }
 
-// Follow returns a scan's watcher for answers in the format of Responses, which reports to
-// w. Without items it reports the id and failures alone.
+// Follow returns a scan's watcher for answers of the Responses API, which reports to w.
+// Without items it reports only the id and failures.
 func Follow(items bool, w Watcher) answerscan.Watcher {
 	return &follower{failures: failures{failed: w.Failed}, items: items, to: w}
 }
 
-// The names of what is looked for: the id, items, the end of a response with items, and
-// failures.
+// The member names to look for: for failures alone, for those and items, and for all.
 var (
 	failing  = answerscan.NamesOf("error")
 	inItems  = answerscan.NamesOf("error", "item", "output", "response")
@@ -38,8 +36,8 @@ var (
 // follower finds the id and the items of an answer, and its failures.
 type follower struct {
 	failures
-	items bool // are wanted
-	came  bool // some have, since Whole was called
+	items bool // items are wanted
+	came  bool // items came since the last call of Whole
 	named bool // the id is known
 	to    Watcher
 }
@@ -84,8 +82,8 @@ func (f *follower) End(whole bool) {
 	}
 }
 
-// Failures returns a scan's watcher for answers in any of the formats, which calls failed,
-// once, for an error in place of an answer or in the middle of one.
+// Failures returns a scan's watcher for answers in any format, which calls failed, once, for
+// an error instead of an answer or within one.
 func Failures(failed func()) answerscan.Watcher { return &failures{failed: failed} }
 
 type failures struct {
@@ -118,8 +116,8 @@ func (*failures) JSON(*answerscan.Place, []byte)    {}
 func (*failures) Closed(*answerscan.Place)          {}
 func (*failures) End(bool)                          {}
 
-// isError reports whether a value is the error of an answer, of an event or of one of a list
-// of documents. Where there is none it is null.
+// isError reports whether a value is the error of an answer, of an event, or of a document
+// in a list.
 func isError(at *answerscan.Place) bool {
 	return at.Is("error") || at.Is("response", "error") || at.Is(answerscan.Element, "error")
 }

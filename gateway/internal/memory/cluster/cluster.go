@@ -1,8 +1,8 @@
-// Package cluster keeps up with what the gateways of a cluster share: the key that
-// callers are hashed with, the policy bundle that operators push, and the blocks
-// and exemptions that they set. Where operators seal their records, others change nothing.
+// Package cluster follows what the gateways of a cluster share: the key for the hashes of
+// callers, the policy bundle that operators push, and the blocks and exemptions that they
+// set. If operators seal their records, it ignores those of others.
 //
-// It does not know what a request is, or what a bundle says.
+// It does not know what a request is, or what a bundle contains.
 package cluster
 
 import (
@@ -25,25 +25,25 @@ import (
 	"github.com/unloop/unloop/schemas/kit/seal"
 )
 
-// Shared is the shared state of the cluster. Many goroutines may read it while one follows
-// the cluster.
+// Shared is the shared state of the cluster. It may be read concurrently while one goroutine
+// calls Follow.
 type Shared struct {
 	log   *slog.Logger
 	trust seal.Trust
-	// key is the configured key; nil if the cluster has one.
+	// key is the configured key; nil to use the cluster's.
 	key       *[identity.KeySize]byte
 	hasher    atomic.Pointer[identity.Hasher]
 	overrides atomic.Pointer[override.Entries]
 	loaded    atomic.Pointer[time.Time]
 	faults    faults
 	now       func() time.Time
-	// alone says that the gateway hashes with a key that no other one has.
+	// alone says that the gateway hashes with a key that no other gateway has.
 	alone atomic.Bool
 }
 
-// New returns the state before any contact with the cluster. key is the caller hash key;
-// nil for the cluster's own. trust decides which records are valid; now is the clock for
-// overrides.
+// New returns the state before any contact with the cluster. key is the caller hash key; nil
+// for the cluster's own. trust decides which records are valid; now is the clock for the
+// expiry of overrides.
 func New(key *[identity.KeySize]byte, trust seal.Trust, now func() time.Time, log *slog.Logger) *Shared {
 	s := &Shared{log: log, key: key, trust: trust, now: now}
 	if key != nil {
@@ -53,14 +53,15 @@ func New(key *[identity.KeySize]byte, trust seal.Trust, now func() time.Time, lo
 	return s
 }
 
-// Hasher returns what hashes callers; nil until the key is known. Requests can't be
-// told apart without it.
+// Hasher returns the hasher of callers; nil until the key is known. Without it, callers can't
+// be distinguished.
 func (s *Shared) Hasher() *identity.Hasher { return s.hasher.Load() }
 
-// Overrides returns the blocks and exemptions that operators set. They do not change.
+// Overrides returns the blocks and exemptions that operators set. The map must not be
+// changed.
 func (s *Shared) Overrides() override.Entries { return *s.overrides.Load() }
 
-// Loaded returns when all that is shared was read for the first time; false before.
+// Loaded returns when all shared state was read for the first time; false before.
 func (s *Shared) Loaded() (at time.Time, ok bool) {
 	if first := s.loaded.Load(); first != nil {
 		return *first, true
@@ -68,9 +69,9 @@ func (s *Shared) Loaded() (at time.Time, ok bool) {
 	return time.Time{}, false
 }
 
-// Follow keeps up with the cluster until the context ends, whatever happens to the
-// connection. bundle is called with each pushed bundle, and with nil while there is
-// none; loaded is called once, when all that is shared is known.
+// Follow follows the cluster until the context ends, also across lost connections. It calls
+// bundle with each pushed bundle, and with nil while there is none, and loaded once, when all
+// shared state is known.
 func (s *Shared) Follow(ctx context.Context, nc *natskit.Conn, layout natskit.Layout, bundle func([]byte), loaded func()) error {
 	f := &natskit.Follower{Conn: nc, Layout: layout, Log: s.log}
 	var missing sync.WaitGroup
@@ -120,7 +121,7 @@ func (s *Shared) Follow(ctx context.Context, nc *natskit.Conn, layout natskit.La
 	return group.Wait()
 }
 
-// bundles, set and keys return the registers of shared records.
+// bundles, set and keys return the registers of bundles, overrides and keys.
 func (s *Shared) bundles() *seal.Register {
 	return &seal.Register{Trust: s.trust, Bucket: schemas.BucketPolicies}
 }
@@ -145,7 +146,7 @@ func (s *Shared) keys() *seal.Register {
 	}}
 }
 
-// take takes entries into the register of a kind, and logs those that are not good.
+// take takes entries into the register of a kind, and logs those that are refused.
 func (s *Shared) take(kind string, r *seal.Register, entries []jetstream.KeyValueEntry, all bool) (changed []string) {
 	changed = r.Take(entries, all)
 	for key, err := range s.faults.replace(kind, r.Faults()) {
@@ -154,13 +155,13 @@ func (s *Shared) take(kind string, r *seal.Register, entries []jetstream.KeyValu
 	return changed
 }
 
-// override takes over overrides that have changed.
+// override applies changed overrides.
 func (s *Shared) override(set *seal.Register, changed []string) {
 	current := maps.Clone(s.Overrides())
 	for _, key := range changed {
 		delete(current, key)
 		if content, ok := set.Content(key); ok {
-			if o, err := override.Read(key, content); err == nil { // Check has read it
+			if o, err := override.Read(key, content); err == nil { // always, after Check
 				current[key] = o
 			}
 		}
@@ -168,8 +169,8 @@ func (s *Shared) override(set *seal.Register, changed []string) {
 	s.overrides.Store(&current)
 }
 
-// Read reads once what the cluster shares, and returns the pushed bundle; nil if
-// there is none. Unlike Follow, it changes nothing in the cluster.
+// Read reads the shared state once, and returns the pushed bundle; nil if there is none.
+// Unlike Follow, it changes nothing in the cluster.
 func (s *Shared) Read(ctx context.Context, js jetstream.JetStream) (bundle []byte, err error) {
 	if s.key == nil {
 		keys := s.keys()

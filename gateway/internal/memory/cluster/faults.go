@@ -20,13 +20,13 @@ const (
 
 var kinds = []string{kindBundle, kindOverride, kindKey}
 
-// faults has the reasons why stored records are not in force, by kind and key.
+// faults has the reasons why stored records are refused, by kind and key.
 type faults struct {
 	mu     sync.Mutex
 	byKind map[string]map[string]error
 }
 
-// replace takes over the faults of a kind, and returns those that are new.
+// replace sets the faults of a kind, and returns those that are new.
 func (f *faults) replace(kind string, now map[string]error) (fresh map[string]error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -41,7 +41,7 @@ func (f *faults) replace(kind string, now map[string]error) (fresh map[string]er
 	return fresh
 }
 
-// Measure registers the number of operators' records that are stored and not in force.
+// Measure registers the metric of the operator records that are refused.
 func (s *Shared) Measure(reg prometheus.Registerer) {
 	for _, kind := range kinds {
 		metric.GaugeFunc(prometheus.WrapRegistererWith(prometheus.Labels{"record": kind}, reg), "unloop_gateway_refused_records",
@@ -54,7 +54,7 @@ func (s *Shared) Measure(reg prometheus.Registerer) {
 	}
 }
 
-// Remarks names, for operators, the stored records that are not in force.
+// Remarks describes, for operators, the stored records that are refused.
 func (s *Shared) Remarks() (all []string) {
 	s.faults.mu.Lock()
 	defer s.faults.mu.Unlock()

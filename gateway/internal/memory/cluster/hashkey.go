@@ -16,8 +16,8 @@ import (
 	"github.com/unloop/unloop/schemas/kit/seal"
 )
 
-// sharedKey follows the cluster's own key. Where records need a seal, an operator makes it;
-// otherwise the first gateway does.
+// sharedKey follows the cluster's own key. If records need a seal, an operator creates the
+// key; otherwise the first gateway does.
 type sharedKey struct {
 	*Shared
 	nats   *natskit.Conn
@@ -29,9 +29,9 @@ type sharedKey struct {
 // errBadKey says that a stored key has a wrong length.
 var errBadKey = errors.New("caller hash key has a wrong length")
 
-// update takes over the stored key, and reports whether there is one to hash with. If none
-// that is good is stored, the gateway goes on with the one that it has, or with one of its
-// own: requests are checked in any case.
+// update uses the stored key, and reports whether there is a key to hash with. If no valid
+// key is stored, the gateway keeps the one that it has, or creates one: requests are checked
+// in any case.
 func (k *sharedKey) update(ctx context.Context, entries []jetstream.KeyValueEntry, all bool) bool {
 	k.take(kindKey, k.stored, entries, all)
 	value, good := k.stored.Content(schemas.KeyCallerHash)
@@ -58,7 +58,7 @@ func (k *sharedKey) update(ctx context.Context, entries []jetstream.KeyValueEntr
 	return false
 }
 
-// use hashes with a key from now on. own says that no other gateway has it.
+// use sets the key. own says that no other gateway has it.
 func (k *sharedKey) use(key [identity.KeySize]byte, own bool) {
 	k.alone.Store(own)
 	if k.current != nil && *k.current == key {
@@ -76,12 +76,11 @@ func newKey() (key [identity.KeySize]byte) {
 	return key
 }
 
-// patience bounds how long storing a key is tried before the bucket is looked at
-// again.
-const patience = 10 * time.Second
+// createTimeout bounds the attempts to store a key before the bucket is read again.
+const createTimeout = 10 * time.Second
 
-// create stores the key in use, or a new one, in the place of the last entry, unless another
-// gateway does so first; either way the follower receives the key that is stored then.
+// create stores the key in use, or a new one, in place of the last entry, unless another
+// gateway does so first. In either case, the follower then receives the stored key.
 func (k *sharedKey) create(ctx context.Context, last jetstream.KeyValueEntry) {
 	key := newKey()
 	if k.current != nil {
@@ -90,7 +89,7 @@ func (k *sharedKey) create(ctx context.Context, last jetstream.KeyValueEntry) {
 	wait := backoff.NewExponentialBackOff()
 	wait.MaxInterval = time.Second
 	_, err := backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, createKey(ctx, k.nats.JetStream(), key[:], last) },
-		backoff.WithBackOff(wait), backoff.WithMaxElapsedTime(patience))
+		backoff.WithBackOff(wait), backoff.WithMaxElapsedTime(createTimeout))
 	if err != nil && ctx.Err() == nil {
 		k.log.Warn("caller hash key was not stored", "error", err)
 	}
@@ -112,7 +111,7 @@ func createKey(ctx context.Context, js jetstream.JetStream, key []byte, last jet
 	return fmt.Errorf("make caller hash key: %w", errors.Join(err, makeRoom(ctx, js)))
 }
 
-// makeRoom deletes the earlier keys, because a full history accepts no more.
+// makeRoom deletes earlier revisions of the key, because a full history accepts no more.
 func makeRoom(ctx context.Context, js jetstream.JetStream) error {
 	stream, err := js.Stream(ctx, natskit.BucketStream(schemas.BucketPolicies))
 	if err != nil {

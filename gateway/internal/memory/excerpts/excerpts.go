@@ -1,7 +1,7 @@
-// Package excerpts keeps what loops repeat, as text, for people who look: in this process
-// alone, bounded, and for minutes. It masks secrets, and serves what it has over HTTP.
+// Package excerpts caches the text that loops repeat, for people who look at a loop: only in
+// this process, bounded, and for minutes. It masks secrets, and serves excerpts over HTTP.
 //
-// It does not know how a loop is found, or who may look.
+// It does not know how a loop is found, or who may look at it.
 package excerpts
 
 import (
@@ -21,63 +21,63 @@ import (
 )
 
 const (
-	// Messages is the number of newest messages that are read, and rounds that of the newest
-	// rounds which are kept.
+	// Messages is the number of newest messages that are read, and rounds the number of
+	// newest rounds that are kept.
 	Messages = 48
 	rounds   = 12
-	// most bounds each text, in bytes.
-	most = 2 << 10
-	// loops is the number of loops that are kept, and kept how long each is after it was
-	// seen last.
-	loops = 100
-	kept  = 15 * time.Minute
-	// atOnce is the number of requests of a loop that are read whenever they come, and pause
-	// the least time between two further ones.
-	atOnce = 16
-	pause  = time.Second
+	// maxText is the maximum length of each text, in bytes.
+	maxText = 2 << 10
+	// maxLoops is the maximum number of loops, and ttl the time that each is kept after its
+	// newest request.
+	maxLoops = 100
+	ttl      = 15 * time.Minute
+	// burst is the number of requests of a loop that are always read, and interval the
+	// minimum time between further ones.
+	burst    = 16
+	interval = time.Second
 )
 
-// Book keeps the excerpts of loops. It is safe for concurrent use.
-type Book struct {
+// Cache has the excerpts of loops. It is safe for concurrent use.
+type Cache struct {
 	loops *otter.Cache[string, loop]
 }
 
-// loop is what is kept of a loop, and how many of its requests were read.
+// loop is the excerpt of a loop, with the number of its requests that were read.
 type loop struct {
 	excerpts.Loop
 	reads int
 }
 
-// New returns an empty book.
-func New() *Book {
-	return &Book{otter.Must(&otter.Options[string, loop]{MaximumSize: loops, ExpiryCalculator: otter.ExpiryWriting[string, loop](kept)})}
+// New returns an empty cache.
+func New() *Cache {
+	return &Cache{otter.Must(&otter.Options[string, loop]{MaximumSize: maxLoops, ExpiryCalculator: otter.ExpiryWriting[string, loop](ttl)})}
 }
 
-// Wants reports whether a request of a loop is to be read: one of many that came just behind
-// another one says nothing new.
-func (b *Book) Wants(loopID string, now time.Time) bool {
-	l, known := b.loops.GetIfPresent(loopID)
-	return loopID != "" && (!known || l.reads < atOnce || now.Sub(l.At) >= pause)
+// Wants reports whether a request of a loop should be read. Most of many requests in a short
+// time show nothing new.
+func (c *Cache) Wants(loopID string, now time.Time) bool {
+	l, known := c.loops.GetIfPresent(loopID)
+	return loopID != "" && (!known || l.reads < burst || now.Sub(l.At) >= interval)
 }
 
-// Read keeps what the request of a loop shows of it. The request is read again, because its
-// history was dropped once it was evidence.
-func (b *Book) Read(loopID string, req *request.Request, now time.Time) {
+// Read keeps what the request of a loop shows. It parses the request again, because its
+// history is dropped after the check.
+func (c *Cache) Read(loopID string, req *request.Request, now time.Time) {
 	prompt, err := req.Provider.Parse(req.Body.Inspected(), provider.Options{Tail: Messages, Path: req.Path})
 	if err == nil && prompt != nil {
-		b.Keep(loopID, prompt.Transcript, now)
+		c.Keep(loopID, prompt.Transcript, now)
 	}
 }
 
-// Keep keeps what a conversation shows of a loop. It reads the Messages newest messages.
-func (b *Book) Keep(loopID string, t *transcript.Transcript, now time.Time) {
-	before, _ := b.loops.GetIfPresent(loopID)
+// Keep keeps what a conversation with the newest Messages messages shows of a loop.
+func (c *Cache) Keep(loopID string, t *transcript.Transcript, now time.Time) {
+	before, _ := c.loops.GetIfPresent(loopID)
 	l := loop{Of(t), before.reads + 1}
 	l.LoopID, l.At = loopID, now.UTC()
-	b.loops.Set(loopID, l)
+	c.loops.Set(loopID, l)
 }
 
-// Of returns what a conversation shows: its newest human message and rounds.
+// Of returns the excerpt of a conversation: its newest human message and rounds.
 func Of(t *transcript.Transcript) excerpts.Loop {
 	shown, human := t.Show(rounds)
 	l := excerpts.Loop{Prompt: clean(human)}
@@ -89,14 +89,12 @@ func Of(t *transcript.Transcript) excerpts.Loop {
 
 // clean returns the beginning of a text without what looks like a secret.
 func clean(text string) string {
-	cut := len(text) > most
-	if len(text) > 2*most { // what is cut in the middle of a secret is cut again
-		text = text[:2*most]
-	}
+	cut := len(text) > maxText
+	text = text[:min(len(text), 2*maxText)] // half of a secret at this end is cut below
 	text = excerpt.Mask(strings.ToValidUTF8(text, string(utf8.RuneError)))
-	if len(text) > most {
+	if len(text) > maxText {
 		cut = true
-		text = strings.ToValidUTF8(text[:most], "")
+		text = strings.ToValidUTF8(text[:maxText], "")
 	}
 	if cut {
 		text += "…"
@@ -104,16 +102,16 @@ func clean(text string) string {
 	return text
 }
 
-// ServeHTTP answers with the excerpts.Loop of the path's id, which is empty if nothing is kept of
-// it.
-func (b *Book) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP answers with the excerpts.Loop of the path's id, which is empty if that is not
+// in the cache.
+func (c *Cache) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	answer := excerpts.Loop{LoopID: r.PathValue("id")}
-	if l, known := b.loops.GetIfPresent(answer.LoopID); known {
+	if l, known := c.loops.GetIfPresent(answer.LoopID); known {
 		answer = l.Loop
 	}
-	_ = json.NewEncoder(w).Encode(answer) // whoever left does not read it
+	_ = json.NewEncoder(w).Encode(answer) // fails if the client left
 }

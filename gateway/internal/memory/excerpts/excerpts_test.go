@@ -30,7 +30,7 @@ func conversation(human, arguments, result string) *transcript.Transcript {
 	return t
 }
 
-func ask(b *excerpts.Book, id string) (int, schema.Loop) {
+func ask(b *excerpts.Cache, id string) (int, schema.Loop) {
 	mux := http.NewServeMux()
 	mux.Handle("GET "+schema.Path, b)
 	w := httptest.NewRecorder()

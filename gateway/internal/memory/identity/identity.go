@@ -1,7 +1,7 @@
-// Package identity finds the caller, tenant, project and session of a request. Callers and
-// sessions are hashes: API keys and names of sessions never leave the gateway.
+// Package identity determines the caller, tenant, project and session of a request. Callers
+// and sessions are hashes: API keys and names of sessions never leave the gateway.
 //
-// It knows headers and the parsed prompt, not what an identity is used for.
+// It knows headers and the parsed prompt, but not what an identity is used for.
 package identity
 
 import (
@@ -25,7 +25,7 @@ import (
 // KeySize is the length of the key that callers are hashed with, in bytes.
 const KeySize = 32
 
-// ReadKey reads a key in hex digits. Without any there is none.
+// ReadKey reads a key in hex digits. It returns nil for "".
 func ReadKey(text string) (*[KeySize]byte, error) {
 	if text == "" {
 		return nil, nil
@@ -37,10 +37,10 @@ func ReadKey(text string) (*[KeySize]byte, error) {
 	return (*[KeySize]byte)(key), nil
 }
 
-// maxLabel bounds tenant and project labels, which become subject tokens.
+// maxLabel is the maximum length of tenant and project labels, which become subject tokens.
 const maxLabel = 128
 
-// sessionHeaders name the session, the first one that is set.
+// sessionHeaders name the session; the first one that is set counts.
 var sessionHeaders = []string{"X-Session-Id", "X-Claude-Code-Session-Id"}
 
 // baggageKeys name the session in W3C baggage, as OpenTelemetry's semantic conventions do.
@@ -52,10 +52,10 @@ const (
 	projectHeader = "X-Project-Id"
 )
 
-// Hasher makes identities with one key, the same in all gateways of a cluster.
+// Hasher makes identities with one key, which all gateways of a cluster share.
 type Hasher struct {
 	key [KeySize]byte
-	// macs are prepared HMACs (*mac): preparing one costs as much as a hash.
+	// macs are HMACs (*mac) to reuse: creating one costs as much as a hash.
 	macs sync.Pool
 }
 
@@ -63,9 +63,9 @@ type Hasher struct {
 // tested.
 func NewHasher(key [KeySize]byte) *Hasher { return &Hasher{key: key} }
 
-// Identify returns a request's identity, and the name of its session. The session belongs
-// to its caller: another caller's session of the same name is another session. For a request
-// that names none it follows from the opening of the conversation.
+// Identify returns a request's identity, and the name of its session. Sessions with the same
+// name of two callers are different. If the request names no session, it is a hash of the
+// conversation's opening.
 func (h *Hasher) Identify(r *http.Request, apiKey, defaultProject string, p *provider.Prompt) (id *checkpb.Identity, name string) {
 	caller := h.Caller(apiKey, user(p))
 	session, name := h.session(r, caller, p)
@@ -77,7 +77,7 @@ func (h *Hasher) Identify(r *http.Request, apiKey, defaultProject string, p *pro
 	}, name
 }
 
-// Caller returns the hash of an API key and the end user behind it, if there is one.
+// Caller returns the hash of an API key and an end user; "" for none.
 func (h *Hasher) Caller(apiKey, user string) string { return h.sum("caller", apiKey, user) }
 
 func user(p *provider.Prompt) string {
@@ -116,7 +116,7 @@ func namedSession(header http.Header, p *provider.Prompt) string {
 // baggageSession returns the session in W3C baggage.
 func baggageSession(headers []string) string {
 	for member := range strings.SplitSeq(strings.Join(headers, ","), ",") {
-		pair, _, _ := strings.Cut(member, ";") // properties follow
+		pair, _, _ := strings.Cut(member, ";") // without properties
 		key, value, _ := strings.Cut(pair, "=")
 		if slices.Contains(baggageKeys, strings.TrimSpace(key)) {
 			return strings.TrimSpace(value)

@@ -2,8 +2,8 @@ package identity
 
 import "slices"
 
-// Source says what a part of an identity is, and where it is taken from: the first of From
-// that a request has.
+// Source describes a part of an identity and its sources: the first of From that a request
+// has.
 type Source struct {
 	Part, Is string
 	From     []string
@@ -22,7 +22,7 @@ func Sources() []Source {
 	}
 }
 
-// baggageHeader stands before the keys of baggage.
+// baggageHeader precedes the keys of baggage.
 const baggageHeader = "Baggage: "
 
 // userMembers and sessionMembers are the members of bodies that name users and sessions. Each
@@ -36,7 +36,7 @@ var (
 	}
 )
 
-// baggage returns the keys of W3C baggage that name sessions, behind a text.
+// baggage returns the keys of W3C baggage that name sessions, with a prefix.
 func baggage(before string) (all []string) {
 	for _, key := range baggageKeys {
 		all = append(all, before+key)

@@ -1,6 +1,6 @@
-// Package owed remembers the hints that no model got, since their request had no answer. A
-// replay of the request bears its hint again, at whichever gateway: detectors give each
-// hint once, so gateways tell each other what they owe.
+// Package owed remembers hints that no model got, because their request had no answer. A
+// retry of the request, at any gateway, gets the hint again: detectors give each hint once,
+// so gateways tell each other which ones they owe.
 //
 // It does not know what a hint says or how it is added to a request.
 package owed
@@ -22,35 +22,35 @@ import (
 )
 
 const (
-	// maxHints bounds the hints that are owed, and owedFor how long they are.
+	// maxHints is the maximum number of owed hints, and ttl the time for which they are owed.
 	maxHints = 4096
-	owedFor  = 10 * time.Minute
-	// maxMessage is the largest message about a hint that is read, in bytes.
+	ttl      = 10 * time.Minute
+	// maxMessage is the maximum length, in bytes, of a message about a hint.
 	maxMessage = 8 << 10
-	// retellEvery is the shortest time between two repetitions of all owed hints for gateways that
-	// start. Messages about a hint that was given within this time are out of date.
+	// retellEvery is the minimum time between two repetitions of all owed hints for gateways
+	// that start. Messages about a hint that was given within this time are out of date.
 	retellEvery = time.Second
 )
 
-// Key is a request, by its caller and its content.
+// Key identifies a request by its caller and its content.
 type Key struct {
 	caller string
 	body   fingerprint.Digest
 }
 
-// KeyOf returns the key of a request whose body is at hand.
+// KeyOf returns the key of a request.
 func KeyOf(from *request.Subject, req *request.Request) Key {
 	return Key{from.Identity.GetCaller(), fingerprint.Bytes(req.Body.Inspected())}
 }
 
-// Hints are the hints that are owed. Make it with New; many goroutines may use it at once.
+// Hints has the owed hints. It is safe for concurrent use. Make it with New.
 type Hints struct {
 	nc  *natskit.Conn
 	now func() time.Time
 
 	mu    sync.Mutex
 	hints map[Key]hint
-	// given has the times at which owed hints were given; retold is the time of the last
+	// given has the times at which owed hints were given. retold is the time of the last
 	// repetition of all hints.
 	given  map[Key]time.Time
 	retold time.Time
@@ -84,7 +84,7 @@ func (h *Hints) Drop(key Key) {
 	}
 }
 
-// Any reports whether any hint is owed, so that it is worth while to make a key.
+// Any reports whether any hint is owed. It saves making a key.
 func (h *Hints) Any() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -95,13 +95,13 @@ func (h *Hints) Any() bool {
 func (h *Hints) Of(key Key) *checkpb.Finding {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if one, known := h.hints[key]; known && h.now().Sub(one.at) < owedFor {
+	if one, known := h.hints[key]; known && h.now().Sub(one.at) < ttl {
 		return one.finding
 	}
 	return nil
 }
 
-// With returns a decision with the hint that is owed to its request, if there is one.
+// With adds the hint that is owed to a request, if there is one, to a copy of its decision.
 func (h *Hints) With(d *checkpb.Decision, key Key) *checkpb.Decision {
 	f := h.Of(key)
 	if f == nil {
@@ -115,21 +115,21 @@ func (h *Hints) With(d *checkpb.Decision, key Key) *checkpb.Decision {
 	return with
 }
 
-// keep notes a hint that is owed; the lock is held.
+// keep notes a hint that is owed. h.mu must be held.
 func (h *Hints) keep(key Key, f *checkpb.Finding) {
 	bounded.MakeRoom(h.hints, key, maxHints)
 	h.hints[key] = hint{f, h.now()}
 }
 
-// drop forgets a hint that was given; the lock is held.
+// drop forgets a hint that was given. h.mu must be held.
 func (h *Hints) drop(key Key) {
 	delete(h.hints, key)
 	bounded.MakeRoom(h.given, key, maxHints)
 	h.given[key] = h.now()
 }
 
-// tell tells the other gateways of a hint that is owed, or with nil that it was given. If
-// the message is lost with the connection, only this gateway knows.
+// tell publishes to the other gateways that a hint is owed, or, if f is nil, that it was
+// given. If the message is lost with the connection, only this gateway knows.
 func (h *Hints) tell(key Key, f *checkpb.Finding) {
 	if body, err := proto.Marshal(&checkpb.Owed{Caller: key.caller, Body: key.body[:], Finding: f}); err == nil {
 		_ = h.nc.Publish(schemas.SubjectOwed, body)
@@ -137,7 +137,7 @@ func (h *Hints) tell(key Key, f *checkpb.Finding) {
 }
 
 // retell repeats all owed hints for a gateway that starts, unless it did so a moment ago. It
-// holds the lock, so that no hint is given meanwhile.
+// holds the lock, so that no hint is given in the meantime.
 func (h *Hints) retell() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -147,14 +147,14 @@ func (h *Hints) retell() {
 	}
 	h.retold = now
 	for key, one := range h.hints {
-		if now.Sub(one.at) < owedFor {
+		if now.Sub(one.at) < ttl {
 			h.tell(key, one.finding)
 		}
 	}
 }
 
-// Follow learns of the hints that other gateways owe until the context ends. It asks for
-// those from before with an empty message.
+// Follow learns of the hints that other gateways owe, until the context ends. With an empty
+// message it asks for those that are already owed.
 func (h *Hints) Follow(ctx context.Context) error {
 	stop, err := h.nc.Subscribe(schemas.SubjectOwed, h.learn)
 	if err != nil {

@@ -85,7 +85,7 @@ func TestAHintIsNotOwedForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, key := New(nil, time.Now), keyOf("me", "{}")
 		h.keep(key, hinted)
-		<-time.After(owedFor - time.Second)
+		<-time.After(ttl - time.Second)
 		if h.Of(key) == nil {
 			t.Error("forgotten early")
 		}

@@ -1,9 +1,9 @@
-// Package recording appends requests and their answers to a file, one JSON object a
-// line, for `unloop replay`. Keys are left out; what names a user, a session or a
-// conversation is written as a hash.
+// Package recording appends requests and their answers to a file, one JSON object per line,
+// for `unloop replay`. It omits keys, and hashes the names of users, sessions and
+// conversations.
 //
-// It decides nothing about requests. A request never waits for it: what does not fit
-// its queue is lost, and counted.
+// It decides nothing about requests. A request never waits for it: lines that do not fit the
+// queue are lost, and counted.
 package recording
 
 import (
@@ -32,14 +32,14 @@ import (
 	"github.com/unloop/unloop/schemas/record"
 )
 
-// Bounds of what waits to be written: lines, and bytes of their bodies.
+// Bounds of the queue: lines, and bytes of their bodies.
 const (
 	maxQueued      = 4096
 	maxQueuedBytes = 64 << 20
 )
 
-// recordedHeaders are the headers that say how a request is read, and those that
-// policies often look at. None of them holds a secret.
+// recordedHeaders are the headers that determine how a request is read, and those that
+// policies often use. None of them holds a secret.
 var recordedHeaders = func() []string {
 	names := []string{"Content-Type", "Host", "User-Agent", "X-Stainless-Retry-Count", "X-Request-Id"}
 	for _, u := range formats.Upstreams {
@@ -100,20 +100,18 @@ type Entry struct {
 	Subject request.Subject
 	URL     *url.URL
 	At      time.Time
-	// Headers are those that policies look at.
+	// Headers are those that policies use.
 	Headers []string
-	// Check is the check of the request; nil for none. It has the model and the
-	// session's origin of a request that was recognized without being parsed.
+	// Check is the check of the request; nil for none. It has the model of a request that
+	// was recognized without being parsed, and whether it names its session.
 	Check *checkpb.Check
-	// Action is the action on a loop; "" for none. Operator is what an operator did
-	// with the request.
+	// Action is the action on a loop; "" for none. Operator is the operator's action.
 	Action, Operator string
 	// Hash hashes names.
 	Hash func(string) string
 }
 
-// Request records a request. It returns the id that the answer refers to; "" if the
-// request was lost.
+// Request records a request. It returns the id for its answer; "" if the request was lost.
 func (r *Recorder) Request(e Entry) (id string) {
 	l := e.line()
 	if !r.put(l) {
@@ -188,7 +186,7 @@ func withoutSecrets(u *url.URL) string {
 	return path + "?" + strings.Join(pairs, "&")
 }
 
-// put queues a line for the writer, or loses it. It never waits.
+// put queues a line for the writer, or drops it. It never waits.
 func (r *Recorder) put(l *line) (ok bool) {
 	if r.queued.Add(l.size()) <= maxQueuedBytes {
 		select {
@@ -212,7 +210,7 @@ func (r *Recorder) count(l *line, result string) {
 	r.lines.WithLabelValues(kind, result).Inc()
 }
 
-// Run writes until the context ends, then writes what is still queued and closes the
+// Run writes lines until the context ends, then writes what is still queued and closes the
 // file.
 func (r *Recorder) Run(ctx context.Context) error {
 	if r == nil {
@@ -234,7 +232,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-// write appends a line. Of failures in a row it logs the first.
+// write appends a line. It logs the first of consecutive failures.
 func (r *Recorder) write(l *line) {
 	defer r.queued.Add(-l.size())
 	text, err := l.encode()

@@ -9,19 +9,18 @@ import (
 )
 
 const (
-	// lineageAge is how long a conversation is remembered after its newest request, as
-	// long as its tool rounds are.
-	lineageAge = 30 * time.Minute
-	// maxAgents bounds the agents whose conversations are remembered, and
-	// maxConversations the conversations of each.
+	// lineageTTL is the time for which a conversation is remembered after its newest request,
+	// the same as for its tool rounds.
+	lineageTTL = 30 * time.Minute
+	// maxAgents is the maximum number of agents, and maxConversations the maximum number of
+	// conversations of each.
 	maxAgents        = 8192
 	maxConversations = 16
 )
 
-// lineage finds the earlier conversation of an agent that replaced its history by a
-// summary. Such a conversation names no session and begins with the summary; it gets
-// the session of the conversation that was summed up. lineage remembers the
-// conversations that this gateway saw lately.
+// lineage finds the earlier conversation of an agent that replaced its history by a summary.
+// The new conversation begins with the summary and names no session; it gets the session of
+// the earlier one. lineage remembers the recent conversations at this gateway.
 type lineage struct {
 	mu sync.Mutex
 	// agents has the conversations of each agent, the one with the newest request last.
@@ -30,8 +29,7 @@ type lineage struct {
 
 type conversation struct {
 	session string
-	// openings are the sessions that its summaries would imply by themselves, newest
-	// last.
+	// openings are the sessions that its summaries imply by themselves, newest last.
 	openings    []string
 	first, last time.Time
 }
@@ -44,7 +42,7 @@ func (l *lineage) session(agent, implied string, compacted bool, now time.Time) 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	bounded.MakeRoom(l.agents, agent, maxAgents)
-	all := slices.DeleteFunc(l.agents[agent], func(c *conversation) bool { return now.Sub(c.last) > lineageAge })
+	all := slices.DeleteFunc(l.agents[agent], func(c *conversation) bool { return now.Sub(c.last) > lineageTTL })
 	at := slices.IndexFunc(all, func(c *conversation) bool { return c.session == implied || slices.Contains(c.openings, implied) })
 	if at < 0 && compacted {
 		if at = summedUp(all); at >= 0 {
@@ -63,8 +61,8 @@ func (l *lineage) session(agent, implied string, compacted bool, now time.Time) 
 	return c.session
 }
 
-// summedUp returns the index of the conversation that a new summary replaces: the
-// newest one, if no other one went on beside it; else -1.
+// summedUp returns the index of the conversation that a new summary replaces: the newest
+// one, unless another one continued at the same time; else -1.
 func summedUp(all []*conversation) int {
 	newest := len(all) - 1
 	if newest < 0 || newest > 0 && !all[newest-1].last.Before(all[newest].first) {

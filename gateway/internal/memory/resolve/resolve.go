@@ -1,9 +1,9 @@
-// Package resolve finds out who sent a request, and which earlier session and tool
-// calls it goes on from where the provider keeps those. It is the one place in a
-// request's path that looks up what gateways remember of answers.
+// Package resolve determines who sent a request, and, if the provider stores the history,
+// which session and tool calls it continues. No other code in a request's path looks up
+// stored answers.
 //
-// It does not know policies, beyond what they need of a prompt, or what is decided
-// about the request.
+// It does not know policies, except for what they need of a prompt, or the decision on the
+// request.
 package resolve
 
 import (
@@ -25,14 +25,14 @@ import (
 )
 
 const (
-	// maxReferences bounds the items of a request that are looked up, newest first.
+	// maxReferences is the maximum number of a request's items that are looked up, the newest.
 	maxReferences = 256
 	// lookupsAtOnce bounds the concurrent look-ups of one request.
 	lookupsAtOnce = 16
 )
 
-// Answers has the sessions of answers, and the calls that are open after them. Its
-// methods return an error for an answer that they do not know.
+// Answers has the sessions of answers, and the calls that are open after them. Its methods
+// return an error for an unknown answer.
 type Answers interface {
 	Session(ctx context.Context, caller, id string) (string, error)
 	Calls(ctx context.Context, caller, id string, changes bool) ([]*checkpb.ToolCall, error)
@@ -55,7 +55,7 @@ type Resolver struct {
 	unknownAnswers, unknownCalls prometheus.Counter
 }
 
-// New returns a resolver. Without answers, that is nil, it knows no earlier ones.
+// New returns a resolver. If answers is nil, all answers are unknown.
 func New(cfg Config, answers Answers, reg prometheus.Registerer) *Resolver {
 	return &Resolver{
 		cfg: cfg, answers: answers, lineage: newLineage(),
@@ -64,19 +64,18 @@ func New(cfg Config, answers Answers, reg prometheus.Registerer) *Resolver {
 	}
 }
 
-// Sender is the sender of a request as known before its identity is resolved.
+// Sender is the sender of a request before its identity is resolved.
 type Sender struct {
 	Client request.Principal
-	// Key tells callers apart: the provider's key, or what the client was
-	// authenticated by.
+	// Key identifies the caller: the provider's key, or the client's credential.
 	Key string
 	// Hasher hashes names; nil until its key is known.
 	Hasher *identity.Hasher
 }
 
-// Subject returns who sent a request; nobody while there is no hasher. A request that
-// names no session, but an answer that it goes on from, belongs to that answer's
-// session. The descriptors are left out.
+// Subject returns who sent a request, without descriptors; nobody while there is no hasher.
+// A request that names no session but an answer that it continues belongs to the session of
+// that answer.
 func (v *Resolver) Subject(r *http.Request, req *request.Request, from Sender, now time.Time) request.Subject {
 	s := request.Subject{Client: from.Client, Identity: &checkpb.Identity{}}
 	if from.Hasher == nil {
@@ -98,8 +97,8 @@ func (v *Resolver) Subject(r *http.Request, req *request.Request, from Sender, n
 	return s
 }
 
-// session returns the session of an answer. An answer that no gateway has seen, such
-// as one from before Unloop's time, begins a session.
+// session returns the session of an answer. An answer that no gateway has seen, such as one
+// from before Unloop was used, begins a session.
 func (v *Resolver) session(ctx context.Context, caller, id string) string {
 	if v.answers != nil {
 		ctx, cancel := context.WithTimeout(ctx, v.cfg.Timeout)
@@ -112,10 +111,10 @@ func (v *Resolver) session(ctx context.Context, caller, id string) string {
 	return answers.Key(caller, id)
 }
 
-// Calls returns a request with the calls that the provider keeps and the request only
-// refers to: by their items' ids in place of the items, or by results of calls that
-// stand in the answer before. open are the calls of that answer that the request brings
-// no results of. opts are those that the prompt was read with.
+// Calls returns a request with the calls that the provider stores and that the request only
+// refers to, by the ids of their items or by results of calls of the previous answer. open
+// are the calls of that answer without results in the request. opts are the options with
+// which the prompt was read.
 func (v *Resolver) Calls(ctx context.Context, req *request.Request, caller string, opts provider.Options) (completed *request.Request, open []provider.ToolCall) {
 	p, open := v.complete(ctx, req, caller, opts)
 	if p == req.Prompt {
@@ -127,8 +126,8 @@ func (v *Resolver) Calls(ctx context.Context, req *request.Request, caller strin
 	return completed, open
 }
 
-// complete returns the prompt of a request with the calls that the provider keeps; the
-// request's own if there are none.
+// complete returns the prompt of a request with the calls that the provider stores; the
+// same prompt if there are none.
 func (v *Resolver) complete(ctx context.Context, req *request.Request, caller string, opts provider.Options) (*provider.Prompt, []provider.ToolCall) {
 	p := req.Prompt
 	if known := v.referred(ctx, caller, p.References); len(known) > 0 {
@@ -177,15 +176,15 @@ func (v *Resolver) referred(ctx context.Context, caller string, ids []string) ma
 			return nil
 		})
 	}
-	_ = group.Wait() // what is not found is not known
+	_ = group.Wait() // no function returns an error
 	if len(known) < len(ids) {
 		v.unknownCalls.Inc()
 	}
 	return known
 }
 
-// calls returns the calls that are open after an answer, or in a conversation, whose
-// calls change.
+// calls returns the calls that are open after an answer, or in a conversation, where they
+// may change.
 func (v *Resolver) calls(ctx context.Context, caller, id string, changes bool) ([]provider.ToolCall, error) {
 	if v.answers == nil {
 		return nil, answers.ErrUnknown
@@ -205,7 +204,7 @@ func (v *Resolver) calls(ctx context.Context, caller, id string, changes bool) (
 	return out, nil
 }
 
-// digest returns a stored digest; zero for bytes that are none.
+// digest returns a stored digest; zero if the length is wrong.
 func digest(b []byte) (d fingerprint.Digest) {
 	if len(b) == len(d) {
 		copy(d[:], b)

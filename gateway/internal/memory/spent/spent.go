@@ -1,5 +1,5 @@
-// Package spent remembers the usage that providers report. It estimates the cost of a stopped
-// request from the newest answer to the same caller by the same model.
+// Package spent remembers the usage that providers report. It estimates the usage of a
+// stopped request from the newest answer of the same model to the same caller.
 //
 // It does not know prices, or which requests are stopped.
 package spent
@@ -13,59 +13,60 @@ import (
 )
 
 const (
-	// callers bounds the pairs of caller and model whose newest answer is kept; kept is how
-	// long it is.
-	callers = 10_000
-	kept    = time.Hour
-	// pause is the least time between two answers of one caller that are read.
-	pause = time.Second
+	// maxAskers is the maximum number of pairs of caller and model, and ttl the time for
+	// which the newest answer of each is kept.
+	maxAskers = 10_000
+	ttl       = time.Hour
+	// interval is the minimum time between two answers to one caller that are read.
+	interval = time.Second
 )
 
-// Book has the newest usage by caller and model. It is safe for concurrent use.
-type Book struct {
+// Cache has the newest usage by caller and model. It is safe for concurrent use.
+type Cache struct {
 	answers *otter.Cache[asker, answer]
 }
 
 type asker struct{ caller, model string }
 
-// answer is the usage of an answer. estimate is the estimated number of tokens of its request.
+// answer is the usage of an answer, with the estimated number of tokens of its request.
 type answer struct {
 	asked    time.Time
 	estimate int
 	usage    usage.Usage
 }
 
-// New returns an empty book.
-func New() *Book {
-	return &Book{otter.Must(&otter.Options[asker, answer]{MaximumSize: callers, ExpiryCalculator: otter.ExpiryWriting[asker, answer](kept)})}
+// New returns an empty cache.
+func New() *Cache {
+	return &Cache{otter.Must(&otter.Options[asker, answer]{MaximumSize: maxAskers, ExpiryCalculator: otter.ExpiryWriting[asker, answer](ttl)})}
 }
 
-// Wants reports whether the usage in the answer to a caller is to be read. If so, it is the only
-// one for a while.
-func (b *Book) Wants(caller, model string, now time.Time) bool {
-	a, known := b.answers.GetIfPresent(asker{caller, model})
-	if caller == "" || model == "" || known && now.Sub(a.asked) < pause {
+// Wants reports whether to read the usage in the answer to a caller. After that it returns
+// false for a while.
+func (c *Cache) Wants(caller, model string, now time.Time) bool {
+	a, known := c.answers.GetIfPresent(asker{caller, model})
+	if caller == "" || model == "" || known && now.Sub(a.asked) < interval {
 		return false
 	}
 	a.asked = now
-	b.answers.Set(asker{caller, model}, a)
+	c.answers.Set(asker{caller, model}, a)
 	return true
 }
 
-// Keep keeps the usage of an answer. estimate is the estimated number of tokens of its request.
-func (b *Book) Keep(caller, model string, estimate int, u usage.Usage) {
+// Keep keeps the usage of an answer. estimate is the estimated number of tokens of its
+// request.
+func (c *Cache) Keep(caller, model string, estimate int, u usage.Usage) {
 	if estimate <= 0 || u.Input <= 0 {
 		return
 	}
-	a, _ := b.answers.GetIfPresent(asker{caller, model})
+	a, _ := c.answers.GetIfPresent(asker{caller, model})
 	a.estimate, a.usage = estimate, u
-	b.answers.Set(asker{caller, model}, a)
+	c.answers.Set(asker{caller, model}, a)
 }
 
-// Expect returns the expected usage of a request with an estimated number of tokens. Without an
-// earlier answer it is the estimate.
-func (b *Book) Expect(caller, model string, estimate int) usage.Usage {
-	a, _ := b.answers.GetIfPresent(asker{caller, model})
+// Expect returns the expected usage of a request, given the estimated number of its tokens.
+// It returns the estimate if there was no earlier answer.
+func (c *Cache) Expect(caller, model string, estimate int) usage.Usage {
+	a, _ := c.answers.GetIfPresent(asker{caller, model})
 	if a.estimate == 0 {
 		return usage.Usage{Input: estimate}
 	}

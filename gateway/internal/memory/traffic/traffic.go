@@ -1,5 +1,5 @@
-// Package traffic counts the requests of the last minute, for people who ask whether all is
-// well. It knows the labels of outcomes, and no requests.
+// Package traffic counts the requests of the last minute by outcome, for status displays.
+// It knows the labels of outcomes, but no requests.
 package traffic
 
 import (
@@ -9,23 +9,23 @@ import (
 	"github.com/unloop/unloop/schemas/status"
 )
 
-// step is the time that a number of Traffic.Requests covers.
+// step is the interval of each number in status.Traffic.Requests.
 const step = status.TrafficMinute / status.TrafficSteps
 
-// Minute has the requests of the last minute. The zero Minute has none.
+// Minute counts the requests of the last minute. The zero Minute is ready for use.
 type Minute struct {
 	mu    sync.Mutex
 	steps [status.TrafficSteps]count
 	last  time.Time
 }
 
-// count counts the requests of a step, which began at its time divided by step.
+// count has the counts of one step. began is the step's time divided by step.
 type count struct {
 	began                                int64
 	requests, unchecked, hinted, stopped int
 }
 
-// Note counts a request with the label of its outcome in metrics.
+// Note counts a request by the label of its outcome in metrics.
 func (t *Minute) Note(now time.Time, label string) {
 	at := now.UnixNano() / int64(step)
 	t.mu.Lock()

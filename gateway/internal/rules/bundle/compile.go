@@ -2,13 +2,13 @@ package bundle
 
 import (
 	"errors"
+	"hash/fnv"
 	"time"
 
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-// Set is the policies of one bundle. It never changes, and may be used by many
-// goroutines at once.
+// Set has the policies of one bundle. It never changes, and is safe for concurrent use.
 type Set struct {
 	version      string
 	policies     []*Policy
@@ -20,19 +20,19 @@ type Set struct {
 	// KillSwitches are in the bundle's order. They have no effect while
 	// KillSwitchesOff is true.
 	KillSwitches []Kill
-	// FairvisorHeaders asks for Fairvisor's response headers besides Unloop's.
+	// FairvisorHeaders asks for Fairvisor's response headers in addition to Unloop's.
 	FairvisorHeaders bool
 }
 
-// Policy is one compiled policy. Its fields have the defaults filled in and must not
-// be changed. A detector that is off is nil.
+// Policy is a compiled policy. Its fields include defaults, and must not be changed. A
+// detector that is off is nil.
 type Policy struct {
 	ID             string
 	FailClosed     bool
 	IncludeExcerpt bool
 	SessionRepair  bool
 	Hint           policy.HintText
-	// Reject is how rejected requests are answered; "" leaves it to the gateway.
+	// Reject is the answer to rejected requests; "" leaves it to the gateway.
 	Reject policy.RejectAnswer
 
 	LoopDetection *policy.LoopDetection
@@ -40,11 +40,11 @@ type Policy struct {
 	Tool          *policy.Tool
 	Cycle         *policy.Cycle
 	Semantic      *policy.Semantic
-	// ToolWire, CycleWire and SemanticWire are the detectors as checks have them; nil for
+	// ToolWire, CycleWire and SemanticWire are the detectors in the form of checks; nil for
 	// those that are off.
 	ToolWire, CycleWire, SemanticWire []byte
-	// PromptOff reports that the policy has a prompt detector that is turned off,
-	// which differs from having none.
+	// PromptOff says that the policy turns its prompt detector off, and does not merely lack
+	// one.
 	PromptOff bool
 
 	// Rules are in the bundle's order. Fallback, if not nil, is the rule for requests
@@ -53,11 +53,11 @@ type Policy struct {
 	Fallback *Limit
 	// Breaker is nil if the policy has none.
 	Breaker *Breaker
-	// LimitKeys are the descriptors of all rules, each once and sorted by name. They
-	// are a part of the request detector's fingerprint.
+	// LimitKeys are the distinct descriptors of all rules, sorted by name. They are part of
+	// the request detector's fingerprint.
 	LimitKeys []policy.Descriptor
 
-	// Selector is the policy's own, which selector has compiled.
+	// Selector is the source of selector.
 	Selector *policy.Selector
 
 	order    int
@@ -70,13 +70,13 @@ type Policy struct {
 // Kill is a compiled kill switch.
 type Kill struct {
 	*policy.KillSwitch
-	// Scope is the descriptor that must have the value ScopeValue.
+	// Scope is the descriptor whose value must be ScopeValue.
 	Scope policy.Descriptor
 }
 
-// Compile makes a bundle ready for requests. A bundle made in Go is validated first;
-// what [policy.Parse] returned always compiles. The set shares the bundle's memory, so
-// the bundle must not be changed any more.
+// Compile validates a bundle and makes it ready for requests. A bundle from [policy.Parse]
+// always compiles. The set shares the bundle's memory, so the bundle must not be changed
+// afterwards.
 func Compile(b *policy.Bundle) (*Set, error) {
 	if err := b.Validate(); err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (p *Policy) compileDetectors(spec *policy.Spec) error {
 	return errors.Join(errs[:]...)
 }
 
-// RejectBy returns how requests are answered that a detector rejects; "" leaves it to the
+// RejectBy returns the answer to requests that a detector rejects; "" leaves it to the
 // gateway.
 func (p *Policy) RejectBy(detector string) policy.RejectAnswer {
 	own := ""
@@ -175,20 +175,18 @@ func (s *Set) Version() string { return s.version }
 // Policies returns all policies in the bundle's order. The slice must not be changed.
 func (s *Set) Policies() []*Policy { return s.policies }
 
-// ByID returns the policy of that name, nil if there is none.
+// ByID returns the policy with an id; nil if there is none.
 func (s *Set) ByID(id string) *Policy { return s.byID[id] }
 
-// KillSwitchesOff reports whether the bundle overrides its kill switches at
-// that time.
+// KillSwitchesOff reports whether the bundle overrides its kill switches at a time.
 func (s *Set) KillSwitchesOff(now time.Time) bool { return s.killOverride.ActiveAt(now) }
 
-// Shadow reports whether the policy only watches at that time: by its own
-// mode, or because the whole bundle does.
+// Shadow reports whether the policy only observes at a time, by its own mode or by that of
+// the whole bundle.
 func (p *Policy) Shadow(now time.Time) bool { return p.shadow || p.global.ActiveAt(now) }
 
-// HeldOut reports whether a session belongs to the share of sessions in which the
-// policy only watches. It depends on nothing but the policy and the session, so that
-// all gateways agree.
+// HeldOut reports whether a session belongs to the share of sessions in which the policy
+// only observes. It depends only on the policy and the session, so that all gateways agree.
 func (p *Policy) HeldOut(session string) bool {
 	if p.holdout <= 0 {
 		return false
@@ -196,16 +194,12 @@ func (p *Policy) HeldOut(session string) bool {
 	return float64(mix(p.ID, session)>>11)/(1<<53) < p.holdout
 }
 
-// mix hashes two strings: FNV-1a, with the finalizer of MurmurHash3, since
-// FNV alone leaves the high bits of short texts alike.
+// mix hashes two strings with FNV-1a and the finalizer of MurmurHash3, since FNV alone
+// hardly changes the high bits for short texts.
 func mix(a, b string) uint64 {
-	h := uint64(14695981039346656037)
-	for _, s := range [2]string{a, b} {
-		for i := range len(s) {
-			h = (h ^ uint64(s[i])) * 1099511628211
-		}
-		h = (h ^ 0xff) * 1099511628211
-	}
+	sum := fnv.New64a()
+	_, _ = sum.Write([]byte(a + "\xff" + b + "\xff")) // never fails
+	h := sum.Sum64()
 	h ^= h >> 33
 	h *= 0xff51afd7ed558ccd
 	h ^= h >> 33

@@ -1,7 +1,6 @@
-// Package bundle is a policy bundle made ready for requests: [Compile] turns what an
-// operator wrote into a [Set] of policies, which finds those that apply to a request
-// and knows what models cost.
+// Package bundle compiles policy bundles: [Compile] turns what an operator wrote into a
+// [Set], which finds the policies that apply to a request and knows the prices of models.
 //
-// It knows neither HTTP nor NATS nor a clock, and does not decide what is a loop.
-// Reading and checking a bundle is the work of the policy package.
+// It knows neither HTTP nor NATS nor a clock, and does not decide what is a loop. Package
+// policy parses and validates bundles.
 package bundle

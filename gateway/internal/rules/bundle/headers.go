@@ -8,8 +8,8 @@ import (
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-// Headers returns the names of the request headers that selectors, rules and kill
-// switches use, in lower case and sorted.
+// Headers returns the sorted names, in lower case, of the request headers that selectors,
+// rules and kill switches use.
 func (s *Set) Headers() []string {
 	names := map[string]bool{}
 	note := func(d policy.Descriptor) {
@@ -34,7 +34,7 @@ func (s *Set) Headers() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// looksAt passes all descriptors of the rule to note.
+// looksAt calls note with all descriptors of the rule.
 func (l *Limit) looksAt(note func(policy.Descriptor)) {
 	for _, d := range l.Keys {
 		note(d)
@@ -52,8 +52,7 @@ func (l *Limit) looksAt(note func(policy.Descriptor)) {
 	}
 }
 
-// noteCost passes the descriptor that a request's cost comes from to note, if there is
-// one.
+// noteCost calls note with the descriptor that is the source of a cost, if there is one.
 func noteCost(source string, note func(policy.Descriptor)) {
 	if d, err := policy.ParseDescriptor(source); err == nil {
 		note(d)

@@ -7,7 +7,7 @@ import (
 	"github.com/unloop/unloop/schemas/glob"
 )
 
-// dimension is a property of requests that the index looks policies up by.
+// dimension is a property of requests by which the index finds policies.
 type dimension int
 
 const (
@@ -23,26 +23,23 @@ const (
 )
 
 // index finds the policies that may match a request. Each policy is indexed in one
-// dimension: the one in which it shares its values with the fewest other policies.
-// A request looks up its own values, so policies of other tenants, paths or models
-// take no time.
+// dimension: the one in which the fewest other policies share its values. A request looks up
+// its own values, so policies of other tenants, paths or models take no time.
 type index struct {
 	tables [dimensions]map[string][]*Policy
-	// prefixes belongs to byPath; the table has the exact paths.
+	// prefixes belongs to byPath, whose table has the exact paths.
 	prefixes map[string][]*Policy
 	// lengths are the lengths of the keys in prefixes.
 	lengths []int
 	// headers belongs to byHeader, by name and value.
 	headers map[string]map[string][]*Policy
-	// models are the lengths of the keys in byModel's table, which are prefixes of
-	// globs.
+	// models are the lengths of the keys in byModel's table, which are prefixes of globs.
 	models []int
-	// rest are the policies that can't be indexed: every request is compared with
-	// them.
+	// rest are the policies that can't be indexed: every request is compared with them.
 	rest []*Policy
 }
 
-// key is a place in the index.
+// key is a key of the index.
 type key struct {
 	dimension dimension
 	prefix    bool
@@ -70,7 +67,7 @@ func buildIndex(policies []*Policy) index {
 	return x
 }
 
-// keyLengths returns the different lengths of a table's keys, in rising order.
+// keyLengths returns the distinct lengths of a table's keys, in rising order.
 func keyLengths(table map[string][]*Policy) []int {
 	lengths := map[int]struct{}{}
 	for prefix := range table {
@@ -98,8 +95,8 @@ func (x *index) add(p *Policy, keys []key) {
 	}
 }
 
-// best returns the selector's keys in the dimension in which the fewest policies share
-// them; none if it has no key.
+// best returns the selector's keys in the dimension in which the fewest policies share them;
+// none if the selector has no keys.
 func (m *matcher) best(shared map[key]int) []key {
 	var best []key
 	least := 0
@@ -116,8 +113,8 @@ func (m *matcher) best(shared map[key]int) []key {
 	return best
 }
 
-// keys returns the keys under which the selector is indexed in a dimension; none if it
-// does not restrict the dimension, or not by values that can be looked up.
+// keys returns the selector's keys in a dimension; none if it does not restrict the dimension
+// to values that can be looked up.
 func (m *matcher) keys(d dimension) []key {
 	switch d {
 	case byCaller:
@@ -174,7 +171,7 @@ func (m *matcher) headerKeys() []key {
 	return nil
 }
 
-// lookup appends the policies that match, in any order; a policy may occur twice.
+// lookup appends the matching policies in any order. A policy may occur twice.
 func (x *index) lookup(dst []*Policy, r *Request, host string) []*Policy {
 	dst = collect(dst, x.rest, r, host)
 	dst = collect(dst, x.tables[byCaller][r.Caller], r, host)
@@ -196,8 +193,7 @@ func (x *index) lookup(dst []*Policy, r *Request, host string) []*Policy {
 	return collectPrefixes(dst, x.tables[byModel], x.models, r.Model, r, host)
 }
 
-// collectPrefixes looks up the prefixes of a value that have one of the table's key
-// lengths.
+// collectPrefixes looks up the prefixes of a value with the table's key lengths.
 func collectPrefixes(dst []*Policy, table map[string][]*Policy, lengths []int, value string, r *Request, host string) []*Policy {
 	for _, length := range lengths {
 		if length > len(value) {

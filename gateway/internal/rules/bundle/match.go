@@ -10,30 +10,28 @@ import (
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-// Request is what selectors compare of a request.
+// Request has the properties of a request that selectors compare.
 type Request struct {
 	Method string
 	// Path is the path that the client sent, without the query.
 	Path string
-	// Also are other paths that selectors may match, such as the one that the
-	// upstream sees.
+	// Also has other paths that selectors may match, such as the upstream's.
 	Also []string
 	// Host may have a port and be in any case.
 	Host string
-	// Model is empty for a request that names none.
+	// Model is empty if the request names none.
 	Model    string
 	Upstream string
 	Tenant   string
 	Project  string
 	Caller   string
-	// Header returns a header's first value, "" if there is none; it may be
-	// nil.
+	// Header returns a header's first value; "" if there is none. It may be nil.
 	Header func(name string) string
 }
 
-// Match returns all policies that apply to a request, each once, in the
-// bundle's order. It takes time in proportion to how many policies match, not
-// to how many there are, and at most one allocation.
+// Match returns all policies that apply to a request, each once, in the bundle's order. Its
+// time depends on how many policies match, not on how many there are, and it makes at most
+// one allocation.
 func (s *Set) Match(r *Request) []*Policy {
 	var space [16]*Policy
 	found := s.index.lookup(space[:0], r, canonicalHost(r.Host))
@@ -53,7 +51,7 @@ type matcher struct {
 	caller   set
 	models   []string
 	headers  []headerMatch
-	// nothing is set for a selector that no request matches.
+	// nothing says that no request matches.
 	nothing bool
 }
 

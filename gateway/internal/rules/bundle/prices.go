@@ -17,21 +17,19 @@ import (
 //go:embed prices.yaml
 var pricesFile []byte
 
-// PriceTable has the prices of models that a bundle does not price.
+// PriceTable has prices for models without one in the bundle.
 type PriceTable struct {
 	// Date is the day of the prices, such as 2026-01-31.
 	Date string
-	// Models are the prices by the models' names, without the dates that names may
-	// end in.
+	// Models has the prices by model name without a date at its end.
 	Models map[string]policy.Price
 }
 
-// BuiltinPrices returns the price table that comes with the program. It must not be
-// changed.
+// BuiltinPrices returns the built-in price table, which must not be changed.
 var BuiltinPrices = sync.OnceValue(func() *PriceTable {
 	table, err := parsePrices(pricesFile)
 	if err != nil {
-		return &PriceTable{} // the tests read the embedded file
+		return &PriceTable{} // impossible: tests parse the embedded file
 	}
 	return table
 })
@@ -55,8 +53,8 @@ func parsePrices(text []byte) (*PriceTable, error) {
 	return table, nil
 }
 
-// Price returns what a model costs. The name may follow a provider's name and a slash,
-// and may end in a date, a version or "latest".
+// Price returns the price of a model. The name may have a provider and a slash before it,
+// and a date, a version or "latest" at its end.
 func (t *PriceTable) Price(model string) (policy.Price, bool) {
 	name := strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
 	for name != "" {
@@ -72,7 +70,7 @@ func (t *PriceTable) Price(model string) (policy.Price, bool) {
 	return policy.Price{}, false
 }
 
-// withoutVersion returns a model's name without the last part that names a version.
+// withoutVersion returns a model's name without the last part of its version, if it has one.
 func withoutVersion(name string) string {
 	if base, _, found := strings.Cut(name, "@"); found {
 		return base
@@ -95,8 +93,8 @@ type modelPrice struct {
 	price policy.Price
 }
 
-// compilePrices returns the prices with the most specific glob first: the one with the
-// most characters that are no wildcards.
+// compilePrices returns the prices with the most specific glob first: the one with the most
+// literal characters.
 func compilePrices(prices map[string]policy.Price) []modelPrice {
 	compiled := make([]modelPrice, 0, len(prices))
 	for _, models := range slices.Sorted(maps.Keys(prices)) {
@@ -106,8 +104,8 @@ func compilePrices(prices map[string]policy.Price) []modelPrice {
 	return compiled
 }
 
-// Price returns what a model costs by the bundle or else by the built-in table; false
-// if neither has a price.
+// Price returns the price of a model in the bundle or else in the built-in table; false if
+// neither has one.
 func (s *Set) Price(model string) (policy.Price, bool) {
 	if p, ok := s.ownPrice(model); ok {
 		return p, true
@@ -115,7 +113,7 @@ func (s *Set) Price(model string) (policy.Price, bool) {
 	return BuiltinPrices().Price(model)
 }
 
-// PriceSource names where a model's price comes from; "" if there is none.
+// PriceSource returns the source of a model's price; "" if there is none.
 func (s *Set) PriceSource(model string) string {
 	if _, ok := s.ownPrice(model); ok {
 		return "the bundle"

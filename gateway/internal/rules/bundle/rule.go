@@ -11,13 +11,13 @@ import (
 // Limit is a compiled rule.
 type Limit struct {
 	*policy.Rule
-	// Keys are the descriptors whose values name the counter.
+	// Keys are the descriptors whose values are the key of the counter.
 	Keys []policy.Descriptor
 	// Conditions must all hold for the rule to apply.
 	Conditions []Condition
 }
 
-// Condition is a descriptor and the value it must have.
+// Condition is a descriptor and its required value.
 type Condition struct {
 	Descriptor policy.Descriptor
 	Value      string
@@ -49,8 +49,8 @@ func compileRule(r *policy.Rule) Limit {
 	return limit
 }
 
-// Metered reports whether the rule counts model tokens or their price, which only
-// requests to models have.
+// Metered reports whether the rule counts tokens or their price, which only requests to
+// models have.
 func (l *Limit) Metered() bool {
 	return l.TokenBucketLLM != nil || l.CostBased != nil && l.CostBased.CostKey == "usd"
 }
@@ -60,7 +60,7 @@ type Breaker struct {
 	*policy.CircuitBreaker
 	// Cost is the rule whose cost is counted; nil to count requests.
 	Cost *Limit
-	// Key tells requests apart; the zero value counts all together.
+	// Key is the descriptor by which requests are counted; zero to count all together.
 	Key policy.Descriptor
 }
 

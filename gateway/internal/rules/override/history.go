@@ -6,8 +6,8 @@ import (
 	"github.com/unloop/unloop/schemas"
 )
 
-// History has all overrides that were ever set, each from its creation to its end,
-// for traffic that was recorded.
+// History has all overrides that were ever set, each from its creation to its end. It is
+// used for recorded traffic.
 type History struct {
 	all         []schemas.Override
 	current     Entries
@@ -20,7 +20,7 @@ func NewHistory(all []schemas.Override) *History { return &History{all: all} }
 // forever is longer than any recording.
 const forever = 100 * 365 * 24 * time.Hour
 
-// At returns the overrides that held at a time.
+// At returns the overrides in force at a time.
 func (h *History) At(now time.Time) Entries {
 	if h.current != nil && !now.Before(h.from) && now.Before(h.until) {
 		return h.current

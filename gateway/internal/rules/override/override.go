@@ -1,9 +1,9 @@
-// Package override decides whether an operator stopped a request, or exempted it
-// from checks: by a block or an exemption that operators set for all gateways, or
-// by a kill switch of the policy bundle.
+// Package override decides whether an operator stopped a request, or exempted it from
+// checks: with a block or an exemption, which operators set for all gateways, or with a kill
+// switch of the policy bundle.
 //
-// It is pure: it takes what operators set, what is known of the request, and a
-// time. It does not know where overrides are stored, or how a refusal is sent.
+// It is pure: it takes the overrides, the request and a time. It does not know where
+// overrides are stored, or how a refusal is sent.
 package override
 
 import (
@@ -25,8 +25,8 @@ const Code = "loop_kill_switch"
 // Entries are the blocks and exemptions that operators set, by key.
 type Entries map[string]schemas.Override
 
-// Read returns the override that is written as JSON under a key. One that is stored under
-// another key than its own is an error.
+// Read parses the override, in JSON, that is stored under a key. It is an error if its own
+// key is another one.
 func Read(key string, value []byte) (schemas.Override, error) {
 	var read schemas.Override
 	if err := json.Unmarshal(value, &read); err != nil {
@@ -38,8 +38,8 @@ func Read(key string, value []byte) (schemas.Override, error) {
 	return read, nil
 }
 
-// find returns the override with an action that a sender falls under at a time. Operators
-// name a session by its hash, or as its clients do, whoever the caller is.
+// find returns the override with an action that applies to a sender at a time. Operators
+// name a session by its hash, or by the client's name for it, which applies to all callers.
 func (e Entries) find(action schemas.OverrideAction, from *request.Subject, now time.Time) (schemas.Override, bool) {
 	if len(e) == 0 {
 		return schemas.Override{}, false
@@ -60,19 +60,19 @@ func (e Entries) find(action schemas.OverrideAction, from *request.Subject, now 
 	return schemas.Override{}, false
 }
 
-// Decision is what operators decided about a request; the zero Decision if nothing.
+// Decision is the operators' decision on a request. The zero Decision is none.
 type Decision struct {
-	// Operator is the decision as recordings name it: record.Blocked,
-	// record.KillSwitch or record.Exempted; "" for none.
+	// Operator is the decision in terms of recordings: record.Blocked, record.KillSwitch or
+	// record.Exempted; "" for none.
 	Operator string
 	// Reason is the operator's reason for a stop; it may be empty.
 	Reason string
-	// Exempt is the scope in which the request is exempted; "" if it is not.
+	// Exempt is the scope of the exemption; "" for none.
 	Exempt string
 }
 
-// Decide returns what operators decided about a request. A block comes before a
-// kill switch, and both come before an exemption.
+// Decide returns the operators' decision on a request. A block comes before a kill switch,
+// and both come before an exemption.
 func Decide(entries Entries, rules *bundle.Set, r *request.Request, from *request.Subject, now time.Time) Decision {
 	if block, found := entries.find(schemas.OverrideBlock, from, now); found {
 		return Decision{Operator: record.Blocked, Reason: block.Reason}
@@ -86,8 +86,8 @@ func Decide(entries Entries, rules *bundle.Set, r *request.Request, from *reques
 	return Decision{}
 }
 
-// killSwitch returns the kill switch that a request falls under; nil for none. A
-// claim of a token need not be verified: a client that forges one stops only itself.
+// killSwitch returns the kill switch that applies to a request; nil for none. Claims of a
+// token need not be verified: a client that forges one only stops itself.
 func killSwitch(rules *bundle.Set, r *request.Request, from *request.Subject, now time.Time) *bundle.Kill {
 	if rules.KillSwitchesOff(now) {
 		return nil
@@ -121,8 +121,7 @@ func (d Decision) Message() string {
 	return message + ". See the kill switches in `unloop policy show`."
 }
 
-// Refusal returns the refusal of the request. fairvisor adds the headers that
-// clients of Fairvisor look for.
+// Refusal returns the refusal of the request. fairvisor adds Fairvisor's header.
 func (d Decision) Refusal(status int, fairvisor bool, headers ...provider.Header) provider.Refusal {
 	headers = append(headers, provider.Header{Name: "X-Loop-Reason", Value: "kill_switch"})
 	if fairvisor {

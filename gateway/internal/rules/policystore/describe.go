@@ -13,7 +13,7 @@ import (
 	"github.com/unloop/unloop/schemas/status"
 )
 
-// Describe returns a description of the policies in force at a time.
+// Describe describes the policies in force at a time.
 func (p *Policies) Describe(now time.Time) *status.Bundle {
 	in := p.current.Load()
 	b := &status.Bundle{Version: in.Version(), Source: in.source, Policies: []status.Policy{}}
@@ -47,10 +47,11 @@ func describe(p *bundle.Policy, now time.Time) status.Policy {
 	return out
 }
 
-// wildcards replaces the wildcards of a pattern, so that it matches the result.
+// wildcards turns a pattern into a text that it matches.
 var wildcards = strings.NewReplacer("*", "x", "?", "x")
 
-// describeSelector returns a request that a selector selects; nil if it selects all.
+// describeSelector returns an example of a request that a selector selects; nil if it
+// selects all.
 func describeSelector(s *policy.Selector) *status.Selects {
 	first := func(values policy.Strings) string {
 		if len(values) == 0 {
@@ -69,7 +70,7 @@ func describeSelector(s *policy.Selector) *status.Selects {
 		}
 		out.Headers[name] = wildcards.Replace(value)
 	}
-	if out.Path == "" && len(s.PathPrefix) > 0 && !slices.ContainsFunc(s.PathPrefix, beginsUsual) {
+	if out.Path == "" && len(s.PathPrefix) > 0 && !slices.ContainsFunc(s.PathPrefix, coversChat) {
 		out.Path = s.PathPrefix[0]
 	}
 	if len(s.Methods) > 0 && !slices.Contains(s.Methods, http.MethodPost) {
@@ -87,10 +88,9 @@ func describeSelector(s *policy.Selector) *status.Selects {
 	return out
 }
 
-// beginsUsual reports whether the usual path of Chat Completions begins with a prefix.
-func beginsUsual(prefix string) bool {
-	const usual = "/v1/chat/completions/"
-	return strings.HasPrefix(usual, strings.TrimSuffix(prefix, "/")+"/")
+// coversChat reports whether the path of Chat Completions has a prefix.
+func coversChat(prefix string) bool {
+	return strings.HasPrefix("/v1/chat/completions/", strings.TrimSuffix(prefix, "/")+"/")
 }
 
 func describeDetectors(p *bundle.Policy) []status.Detector {
@@ -120,7 +120,7 @@ func describeDetectors(p *bundle.Policy) []status.Detector {
 	return out
 }
 
-// toolSteps returns the tool detector's actions by identical rounds.
+// toolSteps returns the tool detector's actions by the number of identical rounds.
 func toolSteps(t *policy.Tool) []policy.Step {
 	if len(t.Escalation) > 0 {
 		return t.Escalation

@@ -1,8 +1,8 @@
-// Package policystore holds the policies that requests are decided by: those of a file,
-// which it follows, those that operators push to all gateways, or the default policy.
+// Package policystore holds the policies in force: those of a file, which it watches, those
+// that operators push to all gateways, or the default policy. An invalid bundle changes
+// nothing.
 //
-// It knows nothing of requests, and not how a pushed bundle reaches the gateway. A
-// bundle that can't be used changes nothing.
+// It does not know requests, or how a pushed bundle reaches the gateway.
 package policystore
 
 import (
@@ -24,40 +24,40 @@ import (
 	"github.com/unloop/unloop/schemas/status"
 )
 
-// Where a bundle came from, as logs and metrics name it. The first of them that exists is
-// in force: a file belongs to one gateway and overrides the pushed bundle; the default
-// policy is used without either.
+// The sources of bundles, in logs and metrics. The first one that exists is in force: a file
+// belongs to one gateway and overrides the pushed bundle; without either, the default policy
+// is used.
 const (
 	sourceFile    = status.SourceFile
 	sourcePushed  = status.SourcePushed
 	sourceDefault = status.SourceDefault
 )
 
-// errExpired refuses a bundle whose expires_at has passed. One in force stays.
+// errExpired refuses a bundle whose expires_at has passed. A bundle in force stays.
 var errExpired = errors.New("bundle has expired")
 
 // Config says where policies come from.
 type Config struct {
 	// File is the bundle's file; empty to use pushed bundles.
 	File string
-	// AllowKeysFrom are the networks, besides public ones, from which a bundle may
-	// have the keys of tokens fetched.
+	// AllowKeysFrom are the networks, in addition to public ones, from which the keys of
+	// tokens may be fetched for a bundle.
 	AllowKeysFrom []netip.Prefix
 }
 
 // keysTimeout bounds each request for the keys of tokens.
 const keysTimeout = 10 * time.Second
 
-// newKeysClient returns the client that fetches the keys of tokens. Bundles are pushed over
-// the network, so that their URLs must not lead into it.
+// newKeysClient returns the client that fetches the keys of tokens. It refuses URLs into the
+// private network, because bundles are pushed over the network.
 func newKeysClient(allowed []netip.Prefix) *http.Client {
 	client := guarded.NewClient(guarded.NewDialer(allowed, keysTimeout))
 	client.Timeout = keysTimeout
 	return client
 }
 
-// Policies holds the rules in force and replaces them in one step. It may be used by
-// many goroutines at once.
+// Policies holds the rules in force and replaces them atomically. It is safe for concurrent
+// use.
 type Policies struct {
 	file     string
 	keys     *http.Client
@@ -67,18 +67,18 @@ type Policies struct {
 
 	version  *prometheus.GaugeVec
 	rejected *prometheus.CounterVec
-	// refused is 1 for a source whose latest bundle was not put into force.
+	// refused is 1 for a source whose latest bundle is not in force.
 	refused *prometheus.GaugeVec
 
 	current atomic.Pointer[loaded]
-	// refusal says why the latest bundle of a source is not in force; nil if it is.
+	// refusal says why the latest bundle is not in force; nil if it is.
 	refusal atomic.Pointer[string]
 	mu      sync.Mutex // one replacement at a time
-	// read is what the file held when it was loaded.
+	// read is the content of the file when it was loaded.
 	read []byte
 }
 
-// loaded is the rules and where they came from.
+// loaded is the rules and their source.
 type loaded struct {
 	*Rules
 	source string
@@ -116,10 +116,10 @@ func New(cfg Config, now func() time.Time, log *slog.Logger, reg prometheus.Regi
 	return p, nil
 }
 
-// Rules returns the rules that a new request is decided by.
+// Rules returns the rules for a new request.
 func (p *Policies) Rules() *Rules { return p.current.Load().Rules }
 
-// Source names where the rules in force came from: file, pushed or default.
+// Source returns the source of the rules in force: file, pushed or default.
 func (p *Policies) Source() string { return p.current.Load().source }
 
 // Remarks returns why the latest bundle is not in force; nothing if it is.
@@ -130,9 +130,8 @@ func (p *Policies) Remarks() []string {
 	return nil
 }
 
-// Pushed puts the bundle into force that was pushed to all gateways, unless a file
-// outranks it; nil data means that there is none. A bundle that can't be used is
-// logged and counted.
+// Pushed puts a pushed bundle into force, unless there is a file; nil data means that no
+// bundle is pushed. An invalid bundle is logged and counted.
 func (p *Policies) Pushed(data []byte) {
 	switch {
 	case p.file == "" && data == nil:
@@ -146,8 +145,8 @@ func (p *Policies) Pushed(data []byte) {
 	}
 }
 
-// LoadPushed puts the bundle into force that was pushed to all gateways, unless a file
-// outranks it, or returns why it can't be used.
+// LoadPushed puts a pushed bundle into force, unless there is a file. It returns an error for
+// an invalid bundle.
 func (p *Policies) LoadPushed(data []byte) error {
 	if p.file != "" {
 		return nil
@@ -155,7 +154,7 @@ func (p *Policies) LoadPushed(data []byte) error {
 	return p.load(data, sourcePushed)
 }
 
-// replace is load for a bundle that comes while the gateway runs.
+// replace is load for a bundle that arrives while the gateway runs.
 func (p *Policies) replace(data []byte, source string) {
 	if err := p.load(data, source); err != nil {
 		p.rejected.WithLabelValues(source).Inc()
@@ -167,9 +166,9 @@ func (p *Policies) replace(data []byte, source string) {
 	}
 }
 
-// load puts a bundle into force, or returns why it can't be used.
+// load puts a bundle into force. It returns an error for an invalid bundle.
 func (p *Policies) load(data []byte, source string) error {
-	// What was pushed may come from a newer version of this software.
+	// A pushed bundle may come from a newer version of this software.
 	parse := policy.Parse
 	if source == sourcePushed {
 		parse = policy.ParseTolerant
@@ -194,7 +193,7 @@ func (p *Policies) load(data []byte, source string) error {
 	return nil
 }
 
-// use puts rules into force, in one step.
+// use puts rules into force atomically.
 func (p *Policies) use(rules *Rules, source string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,22 +13,22 @@ import (
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-// HistoryItems is how many of the newest rounds and human messages are sent with a
-// check: more than any default rule looks back, so that rounds match although some
-// left the history.
+// HistoryItems is the number of newest rounds and human messages that are sent with a check:
+// more than any default rule looks back, so that rounds match although some have left the
+// history.
 const HistoryItems = 48
 
-// Rules is a bundle in force and what the gateway derives from it. It never changes:
-// a request is decided by one from its begin to its end.
+// Rules is a bundle in force with what the gateway derives from it. It never changes; a
+// request keeps its Rules until it ends.
 type Rules struct {
 	*bundle.Set
 	// Reading says how each policy reads tool results.
 	Reading     map[string]provider.Rules
 	Descriptors *descriptor.Reader
-	// Headers are the names of those that the bundle looks at; recordings keep them.
+	// Headers are the names of the headers that the bundle uses; recordings keep them.
 	Headers []string
-	// read is what the policies need of a prompt. Its cache has the digests of long
-	// texts that were read before: a history comes again with each request.
+	// read is what the policies need of a prompt. Its cache has the digests of long texts,
+	// because each request repeats the history.
 	read provider.Options
 	// Prefixes has the checkpoints of the requests of each caller.
 	Prefixes *prefixcache.Cache
@@ -64,8 +64,8 @@ func newRules(b *policy.Bundle, keys *http.Client) (*Rules, error) {
 	return r, nil
 }
 
-// reading says how a policy reads results. The bundle's check has compiled its
-// patterns before, so none fails here; one that did would only not apply.
+// reading returns how a policy reads results. Validation has compiled its patterns before,
+// so none fails here.
 func reading(p *bundle.Policy) provider.Rules {
 	rules := provider.Rules{Hints: []string{p.Hint.Text}}
 	if p.Tool == nil {
@@ -78,7 +78,7 @@ func reading(p *bundle.Policy) provider.Rules {
 	if volatile, err := recognize.NewVolatile(kinds, p.Tool.VolatilePatterns...); err == nil {
 		rules.Volatile = volatile
 	}
-	// The usual patterns are built in, and faster than as patterns.
+	// The default patterns are built in, which is faster.
 	own := !slices.Equal(p.Tool.ErrorPatterns, policy.DefaultErrorPatterns)
 	if failures, err := recognize.NewFailures(p.Tool.ErrorPatterns...); err == nil && own {
 		rules.Failures = failures
