@@ -4,8 +4,7 @@
 #
 #   cover.sh OUT MODULE…      writes OUT/cover.out (for `go tool cover`) and prints a table
 #
-# The table leaves out generated code, test helpers, benchmarks, the program that breaks
-# clusters and the repository's own tools.
+# Generated code, test helpers, benchmarks and the repository's own tools do not count.
 set -euo pipefail
 out=$1
 shift
@@ -35,28 +34,8 @@ done
 unset GOFLAGS
 
 folders=$(find "$out/data" -name 'covmeta.*' -exec dirname {} + | sort -u | paste -sd,)
-go tool covdata textfmt -i="$folders" -o="$out/cover.out"
-
-awk '
-	FNR == 1 { next } # mode: atomic
-	{
-		split($1, at, ":")
-		file = at[1]
-		sub("^github.com/unloop/unloop/", "", file)
-		if (file ~ /\.pb\.go$|test\/|^deploy\/(bench|tools|scripted)|realparts/) next
-		statements[$1] = $2
-		if ($3 > 0) run[$1] = 1
-		dir = file
-		sub("/[^/]*$", "", dir)
-		package[$1] = dir
-	}
-	END {
-		for (s in statements) {
-			all[package[s]] += statements[s]; total += statements[s]
-			if (s in run) { hit[package[s]] += statements[s]; covered += statements[s] }
-		}
-		for (p in all) printf "%6.1f %%  %5d  %s\n", 100 * hit[p] / all[p], all[p], p | "sort -n"
-		close("sort -n")
-		printf "%6.1f %%  %5d  all\n", 100 * covered / total, total
-	}' "$out/cover.out"
+aside='\.pb\.go|test/|/deploy/(bench|tools|scripted)|realparts'
+go tool covdata textfmt -i="$folders" -o=/dev/stdout | grep -vE "$aside" >"$out/cover.out"
+go tool covdata percent -i="$folders" | grep -vE "pb\s|$aside"
+GOWORK='' go tool cover -func="$out/cover.out" | tail -n 1
 exit "$failed"

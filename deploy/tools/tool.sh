@@ -10,13 +10,15 @@ set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
-# shellcheck source=versions.sh
-source "$here/versions.sh"
 # shellcheck source=again.sh
 source "$here/again.sh"
 # shellcheck source=compile.sh
 source "$here/compile.sh"
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/unloop
+
+GOLANGCI_LINT_VERSION=v2.15.0
+GOTESTSUM_VERSION=v1.13.0
+TRAEFIK_VERSION=v3.6.7
 
 say() { echo "tools: $*" >&2; }
 

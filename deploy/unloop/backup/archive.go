@@ -14,9 +14,9 @@ import (
 )
 
 var (
-	// ErrNoBackup means that a file is no whole backup, such as one that was cut off.
+	// ErrNoBackup means that a file is not a complete backup; it may be truncated.
 	ErrNoBackup = errors.New("not a whole backup")
-	// ErrDamaged means that a backup is not as it was written.
+	// ErrDamaged means that a backup was changed since it was written.
 	ErrDamaged = errors.New("backup is damaged")
 	// ErrNewer means that a newer version wrote the backup.
 	ErrNewer = errors.New("backup has a newer format")
@@ -28,7 +28,7 @@ type Archive struct {
 	zip      *zip.ReadCloser
 }
 
-// Open opens a backup and verifies all of it.
+// Open opens a backup and verifies its whole content.
 func Open(file string) (_ *Archive, err error) {
 	z, err := zip.OpenReader(file)
 	if errors.Is(err, zip.ErrFormat) {
@@ -58,7 +58,6 @@ func Open(file string) (_ *Archive, err error) {
 func (a *Archive) Close() error { return a.zip.Close() }
 
 func (a *Archive) manifest() error {
-	var in io.ReadCloser
 	in, err := a.zip.Open(manifestName)
 	if err != nil {
 		return fmt.Errorf("%w: it has no %s", ErrNoBackup, manifestName)

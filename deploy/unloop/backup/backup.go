@@ -1,10 +1,10 @@
 // Package backup copies the streams and buckets that Unloop keeps in NATS to a file, and
 // restores them from it.
 //
-// A backup is a zip archive with one JetStream snapshot a stream, so that revisions, the
-// times of records, their TTLs and the positions of durable consumers come back as they
-// were. The manifest is its last entry: an archive that was cut off has none. The package
-// knows the names of streams, and nothing of the records in them.
+// A backup is a zip archive with a JetStream snapshot of each stream, which preserves
+// revisions, the times and TTLs of records, and the positions of durable consumers. The
+// manifest is its last entry, so that a truncated archive has none. The package knows the
+// names of streams, but not the records in them.
 package backup
 
 import (
@@ -26,22 +26,20 @@ import (
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
-// Format is the version of the archive. A reader takes this one and all before it.
+// Format is the version of the archive format. Open reads it and all earlier ones.
 const Format = 1
 
 // manifestName is the entry of the archive that describes the others.
 const manifestName = "manifest.json"
 
 var (
-	// ErrNothing means that the server has no stream of Unloop.
+	// ErrNothing means that there is nothing to back up.
 	ErrNothing = errors.New("no stream of Unloop is on this NATS server")
-	// ErrGrew means that partitions were added meanwhile, so that records may be in streams that
-	// the backup does not have.
+	// ErrGrew means that partitions were added during the backup, which lacks their streams.
 	ErrGrew = errors.New("partitions were added meanwhile: repeat the backup")
 	// ErrExists means that the file of a new backup exists.
 	ErrExists = errors.New("file exists already")
-	// ErrInMemory means that a stream is stored in memory, so that servers cannot make a
-	// snapshot of it.
+	// ErrInMemory means that a stream is stored in memory, of which servers make no snapshots.
 	ErrInMemory = errors.New("stream is stored in memory, which NATS servers cannot back up")
 )
 
@@ -75,7 +73,7 @@ type Stream struct {
 	SHA256 string `json:"sha256"`
 }
 
-// State is the server's state of a stream, as far as a restore needs it.
+// State is the part of a stream's state that a restore needs.
 type State struct {
 	Messages uint64 `json:"messages"`
 	Bytes    uint64 `json:"bytes"`
@@ -86,13 +84,13 @@ type State struct {
 // entry is the name of the snapshot in the archive.
 func (s *Stream) entry() string { return s.Name + ".snapshot" }
 
-// Streams returns the names of all streams that a backup has, with so many partitions.
+// Streams returns the names of all streams in a backup of a system with partitions.
 func Streams(partitions int) []string {
 	return natskit.Layout{Partitions: partitions}.Everything().Streams()
 }
 
-// Create writes a backup of all streams into a new file, verifies the file and returns
-// its manifest. Without an error the file is whole and on disk; with one there is no file.
+// Create backs up all streams to a new file, verifies it, and returns its manifest. If it
+// fails, there is no file.
 func Create(ctx context.Context, js jetstream.JetStream, file string) (m *Manifest, err error) {
 	if _, err := os.Lstat(file); err == nil {
 		return nil, fmt.Errorf("%w: %s", ErrExists, file)
@@ -140,8 +138,8 @@ func write(ctx context.Context, js jetstream.JetStream, w io.Writer) error {
 	if len(m.Streams) == 0 {
 		return ErrNothing
 	}
-	// A record that moves is in the backup: the streams that records move to come after those
-	// that they come from.
+	// A record that moved to another partition meanwhile is not lost: its new stream was added
+	// after its old one.
 	after, _, err := natskit.ReadPartitions(ctx, js)
 	if err != nil {
 		return err

@@ -14,14 +14,14 @@ import (
 var (
 	// ErrLive means that a restore would replace records.
 	ErrLive = errors.New("the server has records that a restore would replace")
-	// errOther means that a restored stream is not the one that was backed up.
+	// errOther means that the server did not restore what was backed up.
 	errOther = errors.New("restored stream differs from the backup")
-	// errUsed means that services make a stream again as soon as it is deleted.
+	// errUsed means that services recreate a stream whenever it is deleted.
 	errUsed = errors.New("running services create the stream again; stop them")
 )
 
-// attempts is how often a stream is deleted and restored: running services make missing
-// ones again.
+// attempts bounds the tries to delete and restore a stream: running services may recreate it
+// in between.
 const attempts = 10
 
 // Options say how a backup is restored.
@@ -35,14 +35,13 @@ type Options struct {
 // Restored is the result for one stream.
 type Restored struct {
 	Name string
-	// Records are those that the stream has now. Expired are those that were in the backup
-	// and whose time was over.
+	// Records is the number of records in the stream now, Expired the number of records in
+	// the backup whose TTL was over.
 	Records, Expired uint64
 }
 
-// Restore replaces the streams on the server by those of the backup. Streams that it does
-// not have stay as they are. With an error, the result has the streams that were restored
-// before it.
+// Restore replaces streams on the server with those of the backup, and returns the streams
+// that were restored, also with an error. Streams that are not in the backup stay as they are.
 func (a *Archive) Restore(ctx context.Context, js jetstream.JetStream, opts Options) (done []Restored, err error) {
 	if !opts.Force {
 		if err := a.unused(ctx, js); err != nil {
@@ -101,8 +100,8 @@ func (a *Archive) replace(ctx context.Context, js jetstream.JetStream, s *Stream
 	return State{}, errUsed
 }
 
-// taken reports whether a restore failed because there was another stream of the name by
-// then.
+// taken reports whether a restore failed because another stream of the name was created
+// meanwhile.
 func taken(ctx context.Context, js jetstream.JetStream, name string, err error) bool {
 	if _, refused := errors.AsType[*jetstream.APIError](err); !refused && !errors.Is(err, nats.ErrNoResponders) {
 		return false
@@ -111,7 +110,7 @@ func taken(ctx context.Context, js jetstream.JetStream, name string, err error) 
 	return err == nil
 }
 
-// explain adds what to do to a server's refusal.
+// explain adds a remedy to an error of the server.
 func explain(err error) error {
 	if err != nil && strings.Contains(err.Error(), codeClustered) {
 		return fmt.Errorf("%w; say --replicas 1 to restore on a single server", err)

@@ -14,21 +14,21 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
-// JetStream's API for snapshots (nats-server, server/jetstream_api.go). The client library
-// jsm.go has it, too, but waits forever for a server that went away in the middle.
+// This file implements JetStream's API for snapshots (nats-server, server/jetstream_api.go).
+// The library jsm.go has it, too, but waits forever if the server goes away in the middle.
 
 const (
 	// answerWithin bounds a request, and the wait for the next part of a snapshot.
 	answerWithin = 30 * time.Second
 	// restoredWithin bounds the restore of a stream after the server has all of it.
 	restoredWithin = 10 * time.Minute
-	// chunk is how much of a snapshot a message has.
+	// chunk is the size of the parts of a snapshot, in bytes.
 	chunk = 128 << 10
-	// knownWithin is the time within which all servers of a cluster know where the parts
-	// of a snapshot go.
+	// knownWithin is the time within which all servers of a cluster know the subject for the
+	// parts of a snapshot.
 	knownWithin = 2 * time.Second
-	// codeClustered is JetStream's error for several replicas on a single server, as it is
-	// in the text of another error.
+	// codeClustered is JetStream's error code for several replicas on a single server, as it
+	// appears in the text of another error.
 	codeClustered = "(10074)"
 )
 
@@ -41,7 +41,7 @@ var (
 // server is the JetStream API of a NATS server.
 type server struct{ js jetstream.JetStream }
 
-// request sends a request to the API and decodes its answer.
+// request sends a request to the API and decodes the response.
 func (s server) request(ctx context.Context, method, stream string, body, answer any) error {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -59,7 +59,7 @@ func (s server) request(ctx context.Context, method, stream string, body, answer
 	return decode(msg.Data, answer)
 }
 
-// decode reads an answer of the API, or the error in it.
+// decode decodes a response of the API, or returns the error in it.
 func decode(data []byte, answer any) error {
 	var failed struct {
 		Error *jetstream.APIError `json:"error"`
@@ -73,7 +73,7 @@ func decode(data []byte, answer any) error {
 	return json.Unmarshal(data, answer)
 }
 
-// snapshot asks for a snapshot of a stream with its consumers, and writes it.
+// snapshot requests a snapshot of a stream with its consumers, and writes it.
 func (s *Stream) snapshot(ctx context.Context, from server, w io.Writer) error {
 	nc := from.js.Conn()
 	before := nc.Stats().Reconnects
@@ -132,7 +132,7 @@ func next(ctx context.Context, parts *nats.Subscription) (*nats.Msg, error) {
 	return part, nil
 }
 
-// restore makes a stream of a snapshot. It fails if the stream exists.
+// restore creates a stream from a snapshot. It fails if the stream exists.
 func (s *Stream) restore(ctx context.Context, to server, config any, r io.Reader) (restored State, err error) {
 	var place struct {
 		DeliverSubject string `json:"deliver_subject"`
@@ -161,8 +161,7 @@ func (s *Stream) restore(ctx context.Context, to server, config any, r io.Reader
 	return info.State, err
 }
 
-// sendKnown sends a part of a snapshot, if need be as soon as the server knows where it
-// goes.
+// sendKnown sends a part of a snapshot. It retries until the server knows the subject.
 func (s server) sendKnown(ctx context.Context, subject string, part []byte) error {
 	for began := time.Now(); ; {
 		err := s.send(ctx, subject, part, answerWithin, nil)
@@ -177,7 +176,7 @@ func (s server) sendKnown(ctx context.Context, subject string, part []byte) erro
 	}
 }
 
-// send sends a part of a snapshot; without an answer to decode, only errors count.
+// send sends a part of a snapshot, and decodes the response unless answer is nil.
 func (s server) send(ctx context.Context, subject string, part []byte, within time.Duration, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

@@ -18,7 +18,7 @@ import (
 type backupCmd struct {
 	client
 	formatted
-	File string `arg:"" optional:"" help:"File to write; unloop-TIME.zip in this folder by default."`
+	File string `arg:"" optional:"" help:"File to write. Default: unloop-TIME.zip in this folder."`
 }
 
 // errInterrupted means that the user stopped a backup or a restore. Other commands may be
@@ -27,8 +27,8 @@ var errInterrupted = errors.New("interrupted before the end")
 
 // Help says what a backup contains.
 func (*backupCmd) Help() string {
-	return "A backup has all that Unloop keeps in NATS: counters, blocks, open loops, sessions, limits, histories of texts, the pushed policies with their history, " +
-		"overrides, silences, events, the audit, and what notifications are owed. Services go on meanwhile. It contains the key for caller hashes: keep it secret."
+	return "A backup contains everything that Unloop stores in NATS: counters, blocks, open loops, sessions, limits, histories of texts, the pushed policies with their history, " +
+		"overrides, silences, events, the audit log, and notifications that are due. Services keep running meanwhile. It contains the key for caller hashes: keep it secret."
 }
 
 // Run writes a backup.
@@ -73,14 +73,14 @@ type restoreCmd struct {
 	File     string `arg:"" help:"Backup written by unloop backup."`
 	Force    bool   `help:"Replace streams that have records. Their records are lost."`
 	Replicas int    `placeholder:"N" help:"Replicas of each stream, if the server or cluster cannot hold as many as the backup had."`
-	DryRun   bool   `help:"Verify the file and list its contents; change nothing."`
+	DryRun   bool   `help:"Verify the file and list its contents, but change nothing."`
 }
 
 // Help says how to restore.
 func (*restoreCmd) Help() string {
 	return "Stop the services first, or restart them afterwards. The whole file is verified before anything is changed. A stream that has records is replaced only with --force. " +
-		"Records come back with their times: what would have ended meanwhile has ended. If the server has another seed than the backup's, give the earlier public key with --seal-key: " +
-		"policies and overrides in force are sealed with --seal-seed."
+		"Records keep their times: what would have expired meanwhile has expired. If the operator's seed has changed since the backup, give the earlier public key with --seal-key: " +
+		"policies and overrides in force are then sealed anew with --seal-seed."
 }
 
 // Run restores a backup.

@@ -1,5 +1,5 @@
-// Package cli is the command line of unloop: flags, subcommands and their output.
-// The packages that the subcommands call do the work.
+// Package cli is the command line of unloop: subcommands, their flags and their output.
+// Other packages do the work.
 package cli
 
 import (
@@ -29,39 +29,39 @@ const description = "Unloop stands in front of LLM traffic and stops agents that
 // cli lists the commands.
 type cli struct {
 	Up   upCmd        `cmd:"" group:"Run:" help:"Run everything in one process."`
-	Exec execCmd      `cmd:"" group:"Run:" help:"Run an agent through Unloop, and report at the end what was stopped."`
-	Demo demoCommands `cmd:"" group:"Run:" help:"Show looping agents and how Unloop stops them, offline."`
+	Exec execCmd      `cmd:"" group:"Run:" help:"Run an agent through Unloop, and report what was stopped."`
+	Demo demoCommands `cmd:"" group:"Run:" help:"Show how Unloop stops looping agents, offline."`
 
-	Scan       scanCmd       `cmd:"" group:"See:" help:"Say where recorded agents went round in circles, and what that cost. Needs no gateway. Flags: unloop scan find --help."`
+	Scan       scanCmd       `cmd:"" group:"See:" help:"Find loops in recorded agent sessions, and what they cost. Needs no gateway. Flags: unloop scan find --help."`
 	Status     statusCmd     `cmd:"" group:"See:" help:"Show what is running and what it stops."`
 	Doctor     doctorCmd     `cmd:"" group:"See:" help:"Check that all parts are reachable and fast, and that loops are stopped."`
 	Loops      loopsCmd      `cmd:"" group:"See:" help:"List, show and release open loops."`
 	Events     eventsCmd     `cmd:"" group:"See:" help:"Follow loop events."`
-	Endpoints  endpointsCmd  `cmd:"" group:"See:" help:"List endpoints of messages and enable disabled ones."`
-	Deliveries deliveriesCmd `cmd:"" group:"See:" help:"List messages to endpoints and their attempts; resend one or send a test."`
-	Audit      auditCmd      `cmd:"" group:"See:" help:"List what operators did: releases, blocks, exemptions, silences."`
-	KV         kvCmd         `cmd:"" group:"See:" name:"kv" help:"Print what a bucket has stored, as lines of JSON."`
+	Endpoints  endpointsCmd  `cmd:"" group:"See:" help:"List notification endpoints, and enable disabled ones."`
+	Deliveries deliveriesCmd `cmd:"" group:"See:" help:"List notifications and their delivery attempts; resend one, or send a test."`
+	Audit      auditCmd      `cmd:"" group:"See:" help:"Print the audit log: releases, blocks, exemptions, silences."`
+	KV         kvCmd         `cmd:"" group:"See:" name:"kv" help:"Print the records of a bucket as lines of JSON."`
 
 	Block     beginCmd     `cmd:"" group:"Act:" help:"Refuse all requests of a session, caller, tenant or project at every gateway."`
 	Unblock   endCmd       `cmd:"" group:"Act:" help:"End a block."`
-	Exempt    beginCmd     `cmd:"" group:"Act:" help:"Forward all requests of a session, caller, tenant or project without a check."`
+	Exempt    beginCmd     `cmd:"" group:"Act:" help:"Forward all requests of a session, caller, tenant or project unchecked."`
 	Unexempt  endCmd       `cmd:"" group:"Act:" help:"End an exemption."`
 	Overrides overridesCmd `cmd:"" group:"Act:" help:"List blocks and exemptions."`
-	Silences  silencesCmd  `cmd:"" group:"Act:" help:"Silence messages about loops for a time."`
+	Silences  silencesCmd  `cmd:"" group:"Act:" help:"Mute notifications about loops for a time."`
 
-	Backup  backupCmd  `cmd:"" group:"Act:" help:"Write Unloop's state in NATS to a file."`
+	Backup  backupCmd  `cmd:"" group:"Act:" help:"Back up Unloop's state in NATS to a file."`
 	Restore restoreCmd `cmd:"" group:"Act:" help:"Restore a backup."`
 
 	Policy policyCmd `cmd:"" group:"Configure:" help:"Check, push, show and roll back policy bundles."`
 	Notify notifyCmd `cmd:"" group:"Configure:" help:"Check a file of notification endpoints and routes."`
-	Replay replayCmd `cmd:"" group:"Configure:" help:"Evaluate recorded traffic offline: what would have been stopped, when, and how much that would have saved."`
+	Replay replayCmd `cmd:"" group:"Configure:" help:"Evaluate recorded traffic offline: what would have been stopped, when, and what that would have saved."`
 	Model  modelCmd  `cmd:"" group:"Configure:" help:"Install the embedding model and its runtime."`
 
 	Gateway     gateway.Command     `cmd:"" group:"Run a part of a cluster:" help:"Run a gateway against a NATS cluster."`
 	Detector    detector.Command    `cmd:"" group:"Run a part of a cluster:" help:"Run a detector against a NATS cluster."`
 	Embedworker embedworker.Command `cmd:"" group:"Run a part of a cluster:" help:"Run an embedding worker against a NATS cluster."`
 	Notifier    notifier.Command    `cmd:"" group:"Run a part of a cluster:" help:"Run a notifier against a NATS cluster."`
-	NATS        natsCommands        `cmd:"" group:"Run a part of a cluster:" name:"nats" help:"Run the embedded NATS server alone, or write a context for the nats CLI."`
+	NATS        natsCommands        `cmd:"" group:"Run a part of a cluster:" name:"nats" help:"Run the embedded NATS server alone, configure NATS servers, and create the streams."`
 
 	Completion completionCmd `cmd:"" group:"Help:" help:"Print the completion script for bash, zsh or fish."`
 	Version    versionCmd    `cmd:"" group:"Help:" help:"Print the version."`
@@ -79,7 +79,7 @@ func Main(args []string) int {
 	return run(ctx, args, os.Environ(), os.Stdout, os.Stderr)
 }
 
-// newParser returns the parser of command lines. platform is the default of model pull.
+// newParser returns the parser of command lines. platform is the default platform of model pull.
 func newParser(platform string, opts ...kong.Option) (*kong.Kong, error) {
 	c := cli{
 		Block: beginCmd{action: schemas.OverrideBlock}, Unblock: endCmd{action: schemas.OverrideBlock},
@@ -89,7 +89,7 @@ func newParser(platform string, opts ...kong.Option) (*kong.Kong, error) {
 		kong.Vars{"default_gateway": defaultGateway, "default_upstreams": strings.Join(doctor.Upstreams(), ","), "default_nats": defaultNATS, "default_admin": "http://" + usualAdmin, "platform": platform, "version": "unloop " + service.BuildInfo().String()})...)
 }
 
-// Model returns the commands with their arguments and flags, for the reference.
+// Model returns all commands with their arguments and flags, for the reference documentation.
 func Model() (*kong.Application, error) {
 	parser, err := newParser("OS/ARCH")
 	if err != nil {

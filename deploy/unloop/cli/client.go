@@ -17,15 +17,15 @@ import (
 	"github.com/unloop/unloop/schemas/storepb"
 )
 
-// client has the flags of commands that talk to a running Unloop.
+// client has the flags of commands that connect to a running Unloop.
 type client struct {
 	NATS             string `name:"nats" group:"nats" default:"${default_nats}" placeholder:"URL" help:"NATS server of the running Unloop."`
 	natskit.Settings `group:"nats"`
 	service.Sealed   `group:"nats"`
-	SealSeed         string `group:"nats" placeholder:"FILE" help:"File with the operator's seed (SO…), which signs what commands put into force."`
+	SealSeed         string `group:"nats" placeholder:"FILE" help:"File with the operator's seed (SO…), which signs policies, blocks and exemptions."`
 }
 
-// signer returns what seals records, nil without a seed.
+// signer returns the signer of the seed, nil without one.
 func (c client) signer() (*seal.Signer, error) {
 	if c.SealSeed == "" {
 		return nil, nil
@@ -37,7 +37,7 @@ func (c client) signer() (*seal.Signer, error) {
 	return by, nil
 }
 
-// trust returns which records are good: those of the keys, and what the command itself seals.
+// trust accepts records that are sealed with the given keys or by the command itself.
 func (c client) trust() (seal.Trust, error) {
 	by, err := c.signer()
 	if err != nil {
@@ -52,31 +52,31 @@ func (c client) trust() (seal.Trust, error) {
 // defaultNATS is the default address of the NATS server of `unloop up`.
 const defaultNATS = "nats://127.0.0.1:4222"
 
-// refusalKey is the key of the function that ends a command whose request the server
-// refuses.
+// refusalKey is the context key of the function that ends a command when the server
+// refuses its request.
 type refusalKey struct{}
 
-// endsRefused returns a context that ends when the server refuses what a command asks for
-// with it; its cause is then natskit.ErrRefused.
+// endsRefused returns a context that ends, with the cause natskit.ErrRefused, when the server
+// refuses a request of the command.
 func endsRefused(ctx context.Context) context.Context {
 	ctx, end := context.WithCancelCause(ctx)
 	return context.WithValue(ctx, refusalKey{}, end)
 }
 
 // connect opens JetStream on a new connection, which the caller closes. If the server
-// refuses what the command asks for on it, the command ends.
+// refuses a request on it, the command ends.
 func (c client) connect(ctx context.Context) (jetstream.JetStream, error) {
 	end, _ := ctx.Value(refusalKey{}).(context.CancelCauseFunc) // nil if nobody waits for it
 	return c.open(end)
 }
 
-// unheard is for commands that go on where the server refuses something.
+// unheard ignores refusals, for commands that go on without what the server refuses.
 func unheard(error) {}
 
-// open is connect with a function that is called with each refusal. If the server cannot be
-// reached, the error says what to do.
+// open is connect with a function that gets each refusal. If the server cannot be reached,
+// the error says what to do.
 func (c client) open(refused func(error)) (jetstream.JetStream, error) {
-	nc, err := c.dial("unloop-cli", refused)
+	js, err := c.dial("unloop-cli", refused)
 	switch {
 	case errors.Is(err, natskit.ErrSettings), errors.Is(err, natskit.ErrCredentials):
 		return nil, err
@@ -86,10 +86,10 @@ func (c client) open(refused func(error)) (jetstream.JetStream, error) {
 	case err != nil:
 		return nil, fmt.Errorf("reach NATS: %w; is `unloop up` running, or does --nats name another server?", err)
 	}
-	return c.JetStream(nc)
+	return js, nil
 }
 
-// with connects, calls use with JetStream, and closes the connection.
+// with calls use with JetStream on a connection of its own.
 func (c client) with(ctx context.Context, use func(js jetstream.JetStream) error) error {
 	js, err := c.connect(ctx)
 	if err != nil {
@@ -99,12 +99,16 @@ func (c client) with(ctx context.Context, use func(js jetstream.JetStream) error
 	return use(js)
 }
 
-// dial connects to NATS once.
-func (c client) dial(name string, refused func(error)) (*nats.Conn, error) {
-	return c.Dial(c.NATS, name, refused, dataDirs()...)
+// dial opens JetStream on a new connection of this name.
+func (c client) dial(name string, refused func(error)) (jetstream.JetStream, error) {
+	nc, err := c.Dial(c.NATS, name, refused, dataDirs()...)
+	if err != nil {
+		return nil, err
+	}
+	return c.JetStream(nc)
 }
 
-// dataDirs lists the data folders that the environment names.
+// dataDirs returns the data folder that the environment names, if any.
 func dataDirs() []string {
 	if dir := os.Getenv(service.EnvPrefix + "_DATA_DIR"); dir != "" && dir != natskit.InMemory {
 		return []string{dir}
@@ -112,8 +116,8 @@ func dataDirs() []string {
 	return nil
 }
 
-// sealed returns the values in force in a bucket whose records operators seal, without those
-// that cannot be read as JSON.
+// sealed returns the values in force in a bucket of sealed records. It skips those that are
+// not JSON.
 func sealed[T any](ctx context.Context, js jetstream.JetStream, trust seal.Trust, bucket string) ([]T, error) {
 	entries, err := natskit.StoredEntries(ctx, js, bucket, ">")
 	if err != nil {
@@ -132,7 +136,7 @@ func sealed[T any](ctx context.Context, js jetstream.JetStream, trust seal.Trust
 	return all, nil
 }
 
-// stored returns the values of a bucket, without those that cannot be read.
+// stored returns the values of a bucket. It skips those that cannot be read.
 func stored[T any](ctx context.Context, js jetstream.JetStream, bucket string) ([]T, error) {
 	all := []T{}
 	records, err := natskit.Records(ctx, js, bucket, ">")
@@ -148,7 +152,7 @@ func stored[T any](ctx context.Context, js jetstream.JetStream, bucket string) (
 	return all, nil
 }
 
-// explain adds to JetStream's error for a missing stream why it is missing.
+// explain adds the reason to JetStream's error for a missing stream.
 func explain(err error) error {
 	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrBucketNotFound) {
 		return fmt.Errorf("no Unloop has run on this NATS server yet: %w", err)

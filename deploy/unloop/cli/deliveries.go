@@ -22,7 +22,7 @@ type deliveriesCmd struct {
 	List   deliveriesListCmd   `cmd:"" default:"withargs" help:"List the messages in the delivery log, newest first."`
 	Show   deliveriesShowCmd   `cmd:"" help:"Show a message with its attempts."`
 	Resend deliveriesResendCmd `cmd:"" help:"Send a logged message again, with the same id."`
-	Test   deliveriesTestCmd   `cmd:"" help:"Send a test message to an endpoint, and then its end."`
+	Test   deliveriesTestCmd   `cmd:"" help:"Send a test message to an endpoint, and a second one that resolves it."`
 }
 
 type deliveriesListCmd struct {
@@ -132,10 +132,10 @@ func (c *deliveriesTestCmd) Run(ctx context.Context, std streams) error {
 	})
 }
 
-// sendTimeout is longer than the two attempts of a test message may take.
+// sendTimeout is more than the two attempts of a test message may take.
 const sendTimeout = 10*time.Minute + 15*time.Second
 
-// send asks a notifier to send a message, and prints the result.
+// send asks a notifier to send a message, and reports the result.
 func send(ctx context.Context, nc *nats.Conn, std streams, what operator.Delivery, req delivery.Request) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
@@ -154,7 +154,7 @@ func send(ctx context.Context, nc *nats.Conn, std streams, what operator.Deliver
 	return err
 }
 
-// deliveries returns the delivery log, the newest first.
+// deliveries returns the delivery log, newest first.
 func deliveries(ctx context.Context, js jetstream.JetStream) ([]delivery.Record, error) {
 	all, err := stored[delivery.Record](ctx, js, schemas.BucketDeliveries)
 	if err != nil {

@@ -22,15 +22,15 @@ import (
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
-// demoCommands lists the demonstration and its parts. The parts are for a cluster.
+// demoCommands are the demo, and its parts for use with a cluster.
 type demoCommands struct {
-	Run    demoCmd       `cmd:"" default:"withargs" help:"Run everything in memory and show looping agents."`
-	Model  demoModelCmd  `cmd:"" help:"Serve only the demo's scripted model, as an upstream for a gateway."`
-	Agents demoAgentsCmd `cmd:"" help:"Run only the demo's agents, through a running gateway whose upstream is the scripted model."`
+	Run    demoCmd       `cmd:"" default:"withargs" help:"Run everything in memory, and show looping agents."`
+	Model  demoModelCmd  `cmd:"" help:"Serve the demo's scripted model alone, as an upstream for a gateway."`
+	Agents demoAgentsCmd `cmd:"" help:"Run the demo's agents alone, through a gateway whose upstream is the scripted model."`
 }
 
 type demoCmd struct {
-	Once           bool     `short:"1" help:"Exit after the demo instead of running on."`
+	Once           bool     `short:"1" help:"Exit after the demo instead of staying up."`
 	Fast           bool     `help:"Do not pause between requests."`
 	Only           []string `enum:"honest,exact,tool,cycle,reworded" placeholder:"AGENT" help:"Show only this agent: honest, exact, tool, cycle or reworded. Repeatable."`
 	gateway.Config `group:"gateway"`
@@ -39,23 +39,22 @@ type demoCmd struct {
 	service.Process `group:"process"`
 }
 
-// Pauses of the demonstration, for the eye.
+// The pauses let people follow the demo.
 const (
 	betweenTurns  = 250 * time.Millisecond
 	betweenScenes = time.Second
 )
 
-// demoCheck is how long the demonstration's requests wait for a decision. It is longer than
-// usual, so that the demonstration does the same on a busy machine.
+// demoCheck is how long requests of the demo wait for a decision: long enough that it goes the
+// same way on a busy machine.
 const demoCheck = 2 * time.Second
 
-// comparesWithin is the variable that says how long a request waits for the comparison of
-// its text under the default policy. In a demonstration that is demoCheck, too.
-const comparesWithin = "LOOP_EMBEDDING_SIDECAR_TIMEOUT"
+// embeddingTimeout is the variable for how long a request waits for the semantic detector of
+// the default policy. The demo sets it to demoCheck, too.
+const embeddingTimeout = "LOOP_EMBEDDING_SIDECAR_TIMEOUT"
 
-// Run runs everything in memory, with a scripted model as the only upstream, and shows
-// agents that loop and one that does not. It takes free ports where the usual ones are
-// not.
+// Run runs everything in memory with a scripted model as the only upstream, and shows agents
+// that loop and one that does not. Where the default ports are taken it uses free ones.
 func (c *demoCmd) Run(ctx context.Context, std streams) error {
 	model, err := startModel(ctx)
 	if err != nil {
@@ -72,16 +71,16 @@ func (c *demoCmd) Run(ctx context.Context, std streams) error {
 	}
 	c.CheckTimeout = max(c.CheckTimeout, demoCheck)
 	if c.LogLevel == "info" {
-		c.LogLevel = "error" // log lines would stand between those of the demonstration
+		c.LogLevel = "error" // log lines would interrupt the demo
 	}
 	defaults := system.DefaultConfig()
 	up := upCmd{
 		Process: c.Process, NATSListen: c.NATSListen, DataDir: natskit.InMemory, Config: c.Config,
 		Notifier: defaults.Notifier, Embedworker: defaults.Embedworker,
 	}
-	if os.Getenv(comparesWithin) == "" {
-		if err := os.Setenv(comparesWithin, demoCheck.String()); err != nil {
-			return fmt.Errorf("set %s: %w", comparesWithin, err)
+	if os.Getenv(embeddingTimeout) == "" {
+		if err := os.Setenv(embeddingTimeout, demoCheck.String()); err != nil {
+			return fmt.Errorf("set %s: %w", embeddingTimeout, err)
 		}
 	}
 	s, err := up.start(ctx, std)
@@ -106,11 +105,10 @@ func (c *demoCmd) Run(ctx context.Context, std streams) error {
 	return err
 }
 
-// demoPriced is the model that agents ask for. Its price is known, so that the page says what
-// was saved; the scripted model answers for it.
+// demoPriced is the model in requests. It has a price, so that the dashboard shows savings.
 const demoPriced = "gpt-4o"
 
-// errDone ends a demonstration with --once.
+// errDone ends a demo with --once.
 var errDone = errors.New("demonstration done")
 
 // isFree reports whether nobody listens at an address.
@@ -132,8 +130,7 @@ func startModel(ctx context.Context) (string, error) {
 	return "http://" + ln.Addr().String(), nil
 }
 
-// serveModel serves a scripted model until the context ends, and says at /healthz that it
-// is there.
+// serveModel serves a scripted model, with a health check at /healthz, until the context ends.
 func serveModel(ctx context.Context, ln net.Listener) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -141,15 +138,14 @@ func serveModel(ctx context.Context, ln net.Listener) error {
 	return service.ServeHTTP(ctx, &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}, ln, time.Second)
 }
 
-// demonstration sends the requests of the scenes through a gateway and prints the answers.
+// demonstration sends the requests of the scenes through a gateway and prints their outcomes.
 type demonstration struct {
 	out  *printer
 	url  string
 	fast bool
-	// only names the scenes that are shown; without any, all are.
+	// only names the scenes to show; empty means all.
 	only []string
-	// suffix distinguishes the sessions of demonstrations that follow each other; "" is for
-	// the only one.
+	// suffix makes the session names of repeated demos distinct.
 	suffix string
 	// sent and stopped count the requests.
 	sent, stopped int
@@ -177,7 +173,7 @@ func (d *demonstration) run(ctx context.Context) error {
 	return d.out.err
 }
 
-// pause waits, unless the demonstration is fast.
+// pause waits, unless with --fast.
 func (d *demonstration) pause(ctx context.Context, wait time.Duration) error {
 	if d.fast {
 		return ctx.Err()
@@ -185,7 +181,7 @@ func (d *demonstration) pause(ctx context.Context, wait time.Duration) error {
 	return pause.For(ctx, wait)
 }
 
-// show sends one request and prints what became of it.
+// show sends one request and prints its outcome.
 func (d *demonstration) show(ctx context.Context, s scene, i int, t turn) error {
 	status, h, err := ask(ctx, d.url, "demo-"+s.session+d.suffix, t.messages)
 	if err != nil {
@@ -194,7 +190,7 @@ func (d *demonstration) show(ctx context.Context, s scene, i int, t turn) error 
 	d.sent++
 	head := fmt.Sprintf("  %2d  ", i+1)
 	says := terminal.Truncate(t.says, max(d.room()-len(head), 20))
-	style, words := became(status, h)
+	style, words := outcome(status, h)
 	if style == terminal.Red {
 		d.stopped++
 	}
@@ -210,8 +206,8 @@ func (d *demonstration) room() int {
 	return 64
 }
 
-// became says what became of a request.
-func became(status int, h http.Header) (style terminal.Style, words string) {
+// outcome describes the outcome of a request.
+func outcome(status int, h http.Header) (style terminal.Style, words string) {
 	by := fmt.Sprintf("detector %s, count %s", h.Get("X-Loop-Detector"), h.Get("X-Loop-Count"))
 	switch action := h.Get("X-Loop-Action"); action {
 	case "":
@@ -223,7 +219,7 @@ func became(status int, h http.Header) (style terminal.Style, words string) {
 	}
 }
 
-// ask sends an agent's request and returns the head of the answer.
+// ask sends an agent's request and returns the status and the headers of the response.
 func ask(ctx context.Context, url, session string, messages []message) (status int, h http.Header, err error) {
 	body, err := json.Marshal(map[string]any{"model": demoPriced, "messages": messages})
 	if err != nil {

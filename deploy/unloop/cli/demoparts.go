@@ -30,13 +30,13 @@ func (c *demoModelCmd) Run(ctx context.Context, std streams) error {
 }
 
 type demoAgentsCmd struct {
-	Gateway string        `short:"g" default:"${default_gateway}" placeholder:"URL" help:"Gateway that the agents use."`
+	Gateway string        `short:"g" default:"${default_gateway}" placeholder:"URL" help:"Gateway to use."`
 	Every   time.Duration `placeholder:"DURATION" help:"Repeat at this interval with new sessions until Ctrl-C. Default: once."`
 	Fast    bool          `help:"Do not pause between requests."`
 	Only    []string      `enum:"honest,exact,tool,cycle,reworded" placeholder:"AGENT" help:"Show only this agent: honest, exact, tool, cycle or reworded. Repeatable."`
 }
 
-// Run sends the agents' requests, and prints what became of them.
+// Run sends the agents' requests, and prints the outcomes.
 func (c *demoAgentsCmd) Run(ctx context.Context, std streams) error {
 	url := httpAddress(c.Gateway)
 	if _, err := ping(ctx, url, ""); err != nil {

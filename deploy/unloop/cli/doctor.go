@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/unloop/unloop/deploy/unloop/doctor"
 	"github.com/unloop/unloop/deploy/unloop/terminal"
@@ -21,13 +21,13 @@ type doctorCmd struct {
 	Admin     string            `default:"${default_admin}" placeholder:"URL" env:"UNLOOP_DOCTOR_ADMIN" help:"Admin port to examine."`
 	Key       string            `secret:"" placeholder:"KEY" help:"Unloop key for the gateway, if it requires one."`
 	AdminKey  string            `secret:"" placeholder:"KEY" help:"Unloop key for the admin port, if it requires one."`
-	Tenant    string            `env:"-" placeholder:"NAME" help:"Tenant of the test loops, for policies of one tenant."`
+	Tenant    string            `env:"-" placeholder:"NAME" help:"Tenant of the test loops."`
 	Project   string            `env:"-" placeholder:"NAME" help:"Project of the test loops."`
 	Header    map[string]string `env:"-" placeholder:"NAME=VALUE" help:"Header of the test loops. Repeatable."`
-	Upstreams []string          `default:"${default_upstreams}" env:"UNLOOP_DOCTOR_UPSTREAMS" placeholder:"NAME" help:"Upstreams to probe through the gateway, without a provider's key; none probes no upstream."`
+	Upstreams []string          `default:"${default_upstreams}" env:"UNLOOP_DOCTOR_UPSTREAMS" placeholder:"NAME" help:"Upstreams to probe through the gateway, without a provider key; or none."`
 }
 
-// Help explains what is examined.
+// Help lists the checks.
 func (c *doctorCmd) Help() string {
 	return "Examines NATS, its streams and their replicas, clocks, the disk, all parts, the embedder, ports, the policies in force, upstreams, the latency of a check, " +
 		"and whether loops are stopped, by two test loops that raise no incident and notify nobody. " +
@@ -54,9 +54,9 @@ func (c *doctorCmd) Run(ctx context.Context, std streams) error {
 	cfg := doctor.Config{
 		Header:  header,
 		Gateway: httpAddress(c.Gateway), Admin: httpAddress(c.Admin), Key: c.Key, AdminKey: c.AdminKey, DataDir: c.localState(),
-		Connect: func() (*nats.Conn, error) {
+		Connect: func() (jetstream.JetStream, error) {
 			return c.dial("unloop-doctor", func(err error) { fmt.Fprintln(std.err, "unloop:", err) })
-		}, JetStream: c.JetStream,
+		},
 		Upstreams: slices.DeleteFunc(c.Upstreams, func(name string) bool { return name == "none" }),
 	}
 	result, out := diagnosis{OK: true, Findings: []doctor.Finding{}}, std.printer()
@@ -89,8 +89,7 @@ func httpAddress(addr string) string {
 	return strings.TrimSuffix(strings.TrimRight(addr, "/"), "/v1")
 }
 
-// localState returns the data folder that a NATS server of this user runs on; "" if it is
-// not known.
+// localState returns the data folder of a NATS server that this user runs; "" if unknown.
 func (c *doctorCmd) localState() string {
 	dirs := dataDirs()
 	if dir, err := natskit.StateDir(); err == nil {

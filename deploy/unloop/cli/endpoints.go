@@ -20,21 +20,21 @@ import (
 )
 
 type endpointsCmd struct {
-	List   endpointsListCmd   `cmd:"" default:"withargs" help:"List endpoints of messages, including disabled ones."`
+	List   endpointsListCmd   `cmd:"" default:"withargs" help:"List endpoints, including disabled ones."`
 	Enable endpointsEnableCmd `cmd:"" help:"Enable an endpoint that was disabled because it answered 410."`
 }
 
-// endpointStatus is the state of an endpoint.
+// endpointStatus is the state of an endpoint, as JSON.
 type endpointStatus struct {
 	Name string `json:"name"`
 	delivery.Endpoint
-	// Waiting counts the events that no notifier has taken for the endpoint yet.
+	// Waiting is the number of events that no notifier has taken for the endpoint yet.
 	Waiting uint64 `json:"waiting"`
-	// Newest is the time at which a notifier last took an event for it.
+	// Newest is the time when a notifier last took an event for it.
 	Newest time.Time `json:"newest,omitzero"`
 }
 
-// status says in words whether messages are sent.
+// status says whether messages are sent.
 func (s *endpointStatus) status(now time.Time) terminal.Cell {
 	switch {
 	case !s.Disabled.IsZero():
@@ -71,8 +71,8 @@ func endpointTable(all []endpointStatus, now time.Time) *terminal.Table {
 	return t
 }
 
-// endpointList returns the endpoints that have a consumer of events or a stored state, by
-// name.
+// endpointList returns the endpoints that have a consumer of events or a stored state,
+// sorted by name.
 func endpointList(ctx context.Context, js jetstream.JetStream) ([]endpointStatus, error) {
 	all, err := endpointStates(ctx, js)
 	if err != nil {
@@ -122,7 +122,7 @@ type endpointsEnableCmd struct {
 	Name string `arg:"" help:"Name of the endpoint, as unloop endpoints lists it."`
 }
 
-// enableTimeout is longer than a notifier takes to enable an endpoint.
+// enableTimeout is more than a notifier needs.
 const enableTimeout = 15 * time.Second
 
 // Run has a notifier enable an endpoint.

@@ -14,25 +14,23 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
-const (
-	// eventPause is the first pause while there are no more events, eventPauses the longest.
-	eventPause, eventPauses = 20 * time.Millisecond, time.Second
-)
+// While there are no more events, polling slows down from minEventPause to maxEventPause.
+const minEventPause, maxEventPause = 20 * time.Millisecond, time.Second
 
-// eventLog reads the stream of events in order, by direct gets: they need no consumer, which
-// users who may only follow events can't create.
+// eventLog reads the stream of events in order. It uses direct gets, because users who may
+// only follow events cannot create a consumer.
 type eventLog struct {
 	js jetstream.JetStream
-	// since is the time from which events are read, then that of the last one.
+	// since is the time to read from, then the time of the last event.
 	since time.Time
 	// last is the sequence of the last event; 0 before the first.
 	last uint64
-	// published receives a value when an event is published: it may be stored soon.
+	// published receives a value when an event is published, which will be stored soon.
 	published chan struct{}
 	began     bool
 }
 
-// openEvents returns the log of events from a time on.
+// openEvents returns the log of events since a time.
 func openEvents(ctx context.Context, js jetstream.JetStream, since time.Time) (*eventLog, error) {
 	l := &eventLog{js: js, since: since, published: make(chan struct{}, 1)}
 	stream, err := js.Stream(ctx, schemas.StreamEvents)
@@ -56,8 +54,7 @@ func openEvents(ctx context.Context, js jetstream.JetStream, since time.Time) (*
 	return l, nil
 }
 
-// next returns the events after those that were read, oldest first; none if there are no
-// more yet.
+// next returns the next events, oldest first; none if there are no more yet.
 func (l *eventLog) next(ctx context.Context) (events [][]byte, err error) {
 	get := natskit.DirectGet{Since: l.since}
 	if l.last > 0 {
@@ -73,8 +70,8 @@ func (l *eventLog) next(ctx context.Context) (events [][]byte, err error) {
 	return events, nil
 }
 
-// failed returns the error of an answer that did not come. Once events were read, a server
-// that is away comes back, and the log goes on.
+// failed returns the error for a failed read. Once events were read, a server that does not
+// answer is expected to come back, and failed returns nil.
 func (l *eventLog) failed(ctx context.Context, err error) error {
 	away := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrNoResponders)
 	switch {
@@ -86,21 +83,22 @@ func (l *eventLog) failed(ctx context.Context, err error) error {
 	return fmt.Errorf("read events: %w", err)
 }
 
-// wait returns after a pause, or when an event is published. Where the stream was recreated
-// or restored meanwhile, its sequences mean nothing, and the log goes on by time.
+// wait returns after a pause, or earlier when an event is published. If the stream was
+// recreated or restored meanwhile, its sequence numbers start over, and the log goes on by
+// time.
 func (l *eventLog) wait(ctx context.Context, pause time.Duration) (next time.Duration, err error) {
 	select {
 	case <-l.published:
-		return eventPause, nil
+		return minEventPause, nil
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	case <-time.After(pause):
 	}
-	if pause < eventPauses {
-		return min(2*pause, eventPauses), nil
+	if pause < maxEventPause {
+		return min(2*pause, maxEventPause), nil
 	}
 	if stream, err := l.js.Stream(ctx, schemas.StreamEvents); err == nil && stream.CachedInfo().State.LastSeq < l.last {
 		l.last, l.since = 0, l.since.Add(1)
 	}
-	return eventPauses, nil
+	return maxEventPause, nil
 }

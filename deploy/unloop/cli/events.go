@@ -21,7 +21,7 @@ type eventsCmd struct {
 	Count int      `env:"-" short:"n" placeholder:"N" help:"Stop after this many events. Default: follow until Ctrl-C."`
 }
 
-// Run prints events until the context ends.
+// Run prints events until the context ends, or as many as asked for.
 func (c *eventsCmd) Run(ctx context.Context, std streams) error {
 	if c.Count < 0 {
 		return fmt.Errorf("--count is %d, must not be negative", c.Count)
@@ -35,7 +35,7 @@ func (c *eventsCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	told, pause := false, eventPause
+	waiting, pause := false, minEventPause
 	for n := 0; ; {
 		events, err := log.next(ctx)
 		if err != nil {
@@ -51,11 +51,11 @@ func (c *eventsCmd) Run(ctx context.Context, std streams) error {
 			}
 		}
 		if len(events) > 0 {
-			pause = eventPause
+			pause = minEventPause
 			continue
 		}
-		if !told {
-			told = true
+		if !waiting {
+			waiting = true
 			c.sayWaiting(std, n)
 		}
 		if pause, err = log.wait(ctx, pause); err != nil {
@@ -73,14 +73,14 @@ func (c *eventsCmd) sayWaiting(std streams, n int) {
 	fmt.Fprintf(std.err, "unloop: %s in the last %s; waiting for %s, until Ctrl-C\n", plural(n, "event"), c.Since, what)
 }
 
-// print prints an event, unless the filters leave it out.
+// print prints an event, unless the filters exclude it.
 func (c *eventsCmd) print(out *printer, body []byte) (printed bool) {
 	e, err := event.Parse(body)
 	switch {
 	case err != nil:
 		out.printf("an event could not be read: %v\n", err)
 		return true
-	case !c.takes(&e.Data, e.TenantID, e.ProjectID), len(c.Type) > 0 && !slices.Contains(c.Type, kind(e)):
+	case !c.matches(&e.Data, e.TenantID, e.ProjectID), len(c.Type) > 0 && !slices.Contains(c.Type, kind(e)):
 		return false
 	case c.JSON:
 		out.printf("%s\n", bytes.ReplaceAll(body, []byte("\n"), nil))
@@ -90,10 +90,10 @@ func (c *eventsCmd) print(out *printer, body []byte) (printed bool) {
 	return true
 }
 
-// kind returns the type of an event in one word.
+// kind returns the type of an event as one word.
 func kind(e event.Event) string { return strings.TrimPrefix(string(e.Type), "loop.") }
 
-// printEvent prints an event on one line, as far as the screen is wide.
+// printEvent prints an event on one line, truncated to the width of the screen.
 func printEvent(out *printer, e event.Event, now time.Time) {
 	style := map[event.Type]terminal.Style{event.Detected: terminal.Red, event.Ongoing: terminal.Yellow, event.Resolved: terminal.Green}[e.Type]
 	head := fmt.Sprintf("%s  %-8s", terminal.Moment(e.Timestamp, now), kind(e))

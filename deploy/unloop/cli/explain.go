@@ -15,10 +15,10 @@ import (
 type policyExplainCmd struct {
 	client
 	formatted
-	File     string        `arg:"" name:"request.json" help:"Request with its headers, in the form of POST /unloop/v1/check; - reads standard input."`
+	File     string        `arg:"" name:"request.json" help:"Request with its headers, in the format of POST /unloop/v1/check; - reads standard input."`
 	Policies string        `type:"existingfile" placeholder:"FILE" help:"Use this bundle instead of the running system's."`
 	Timeout  time.Duration `default:"2s" help:"How long to wait for the detectors."`
-	Offline  bool          `help:"Do not ask a running system."`
+	Offline  bool          `help:"Explain by the bundle alone, without the running system."`
 }
 
 // Run explains a request, by the bundle alone if no system is running.
@@ -37,7 +37,7 @@ func (c *policyExplainCmd) Run(ctx context.Context, std streams) error {
 	var js jetstream.JetStream
 	if !c.Offline {
 		if js, err = c.connect(ctx); err != nil {
-			fmt.Fprintln(std.err, "No system is running; counts and what is left are not known. ("+err.Error()+")")
+			fmt.Fprintln(std.err, "No system is running, so counts and remaining limits are unknown. ("+err.Error()+")")
 		} else {
 			defer js.Conn().Close()
 		}

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -24,18 +23,18 @@ import (
 	"github.com/unloop/unloop/schemas/kit/tracing"
 )
 
-// defaultGateway is the default address of `unloop up`.
+// defaultGateway is the default URL of the gateway of `unloop up`.
 const defaultGateway = "http://127.0.0.1:8080"
 
 const (
 	// pingTimeout bounds the search for a running gateway.
 	pingTimeout = 2 * time.Second
-	// ownGrace is the time that requests may take after their agent has ended.
+	// ownGrace is the time that requests get to finish after the agent has ended.
 	ownGrace = time.Second
 )
 
-// baseURL is an environment variable with a provider's address, with the name of the
-// upstream and the path that the SDK expects behind the address.
+// baseURL is an environment variable with a provider's address, the name of the upstream,
+// and the path that SDKs expect in the address.
 type baseURL struct{ variable, upstream, path string }
 
 // baseURLs returns the variables of all upstreams.
@@ -50,12 +49,12 @@ func baseURLs() (all []baseURL) {
 
 // guard is the gateway in front of a command.
 type guard struct {
-	// url is the gateway's address; the command gets that of the meter.
+	// url is the address of the gateway; the command gets the address of the meter.
 	url   string
 	meter *meter.Meter
-	// own says that exec started it, for this command alone.
+	// own says that exec started the gateway for this command alone.
 	own bool
-	// tally counts what is stopped; nil if it cannot be read, with the error.
+	// tally collects the stopped loops; nil with an error if they cannot be read.
 	tally    *tally
 	tallyErr error
 	// stop ends a gateway that exec started.
@@ -86,7 +85,7 @@ func (c *execCmd) guard(ctx context.Context, environ []string, std streams) (*gu
 	return c.own(ctx, upstreams, std)
 }
 
-// running returns a gateway that others may use too.
+// running returns a gateway that others may use, too.
 func (c *execCmd) running(ctx context.Context, base string) *guard {
 	g := &guard{url: base, stop: func() error { return nil }}
 	g.tally, g.tallyErr = follow(ctx, func() (jetstream.JetStream, error) { return c.open(unheard) })
@@ -134,13 +133,13 @@ func serve(ctx context.Context, s *system.System) (stop func() error) {
 	}
 }
 
-// measure has a meter count the requests to the gateway from now on.
+// measure starts the meter, which counts the command's requests.
 func (g *guard) measure(ctx context.Context) (err error) {
 	g.meter, err = meter.Start(ctx, g.url)
 	return err
 }
 
-// environ returns an environment in which agents find the gateway at an address.
+// environ returns an environment that leads agents to the gateway at an address.
 func environ(environ []string, at string) []string {
 	out := slices.Clone(environ)
 	proxied := false
@@ -179,8 +178,8 @@ func variable(environ []string, name string) string {
 	return ""
 }
 
-// upstreamsOf returns the upstreams that the environment names, without those that are
-// the gateway itself.
+// upstreamsOf returns the upstreams in the environment, without those that are the running
+// gateway itself.
 func upstreamsOf(environ []string, running string) map[string]string {
 	upstreams := map[string]string{}
 	for _, b := range baseURLs() {
@@ -200,8 +199,8 @@ func sameServer(a, b string) bool {
 	return strings.ReplaceAll(ua.Host, "localhost", "127.0.0.1") == strings.ReplaceAll(ub.Host, "localhost", "127.0.0.1")
 }
 
-// isOurs reports whether the gateway at base belongs to this user. Without proof, any
-// program that takes the port would get the agent's API key.
+// isOurs reports whether the gateway at base proves that it belongs to this user. Otherwise
+// any program that takes the port would get the agent's API key.
 func isOurs(ctx context.Context, base string, std streams) bool {
 	challenge := access.NewChallenge()
 	proof, err := ping(ctx, base, challenge)
@@ -215,23 +214,15 @@ func isOurs(ctx context.Context, base string, std streams) bool {
 	return true
 }
 
-// ping returns the gateway's proof for a challenge, which may be empty, or an error if
-// no Unloop gateway answers.
+// ping returns the proof of the gateway at base for a challenge, which may be empty.
 func ping(ctx context.Context, base, challenge string) (proof string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
-	_, body, err := doctor.Get(ctx, base+"/unloop/v1/ping?challenge="+challenge, "")
-	if err != nil {
-		return "", fmt.Errorf("no gateway answers: %w", err)
-	}
-	var answer struct{ Product, Service, Proof string }
-	if json.Unmarshal(body, &answer) != nil || answer.Product != "unloop" || answer.Service != "gateway" {
-		return "", errors.New("the server there is not an Unloop gateway")
-	}
-	return answer.Proof, nil
+	pong, err := doctor.Ping(ctx, base, challenge)
+	return pong.Proof, err
 }
 
-// close reports what became of a command's requests and ends a gateway that exec started.
+// close reports the outcome of the command's requests, and stops a gateway that exec started.
 func (g *guard) close(ctx context.Context, command []string, std streams) {
 	report(ctx, g, command, &printer{w: std.err})
 	if err := errors.Join(g.meter.Close(), g.stop()); err != nil {

@@ -33,8 +33,8 @@ type storedRecord struct {
 	Record any    `json:"record"`
 }
 
-// Run prints the records of a bucket and of its partitions, each as a line of JSON. Those that can't be read are
-// null, and the error names them.
+// Run prints the records of a bucket and its partitions, each as a line of JSON. Records that
+// cannot be read are null, and the error names them.
 func (c *kvCmd) Run(ctx context.Context, std streams) error {
 	trust, err := c.trust()
 	if err != nil {
@@ -78,10 +78,10 @@ func (c *kvCmd) records(ctx context.Context, js jetstream.JetStream) (all []nats
 	return all, nil
 }
 
-// readable returns a stored value in a form that can be written as JSON.
+// readable decodes a stored value for printing as JSON.
 func readable(trust seal.Trust, bucket, key string, value []byte) (any, error) {
 	switch m := storepb.Of(bucket, key); {
-	case len(value) == 0, key == natskit.ProbeKey: // a probe shows that writes are stored
+	case len(value) == 0, key == natskit.ProbeKey: // probes test whether writes are stored
 		return nil, nil
 	case bucket == schemas.BucketIncidents:
 		var loop openloop.Record

@@ -21,35 +21,35 @@ import (
 type loopsCmd struct {
 	List    loopsListCmd    `cmd:"" default:"withargs" help:"List open loops."`
 	Show    loopsShowCmd    `cmd:"" help:"Show everything known about a loop."`
-	Release loopsReleaseCmd `cmd:"" help:"End loops: reset their counts and let their requests through."`
+	Release loopsReleaseCmd `cmd:"" help:"End loops: reset their counters and let their requests through."`
 }
 
-// loopFilter are the flags that select loops.
+// loopFilter has the flags that select loops.
 type loopFilter struct {
 	Policy   []string `env:"-" short:"p" placeholder:"ID" help:"Only loops of this policy. Repeatable, like all filters."`
 	Detector []string `env:"-" short:"d" placeholder:"NAME" help:"Only loops that this detector found."`
 	Action   []string `env:"-" short:"a" placeholder:"ACTION" help:"Only loops with this action: warn, hint, throttle, reject or break."`
 	Tenant   []string `env:"-" short:"t" placeholder:"NAME" help:"Only loops of this tenant."`
 	Project  []string `env:"-" placeholder:"NAME" help:"Only loops of this project."`
-	Session  []string `env:"-" short:"s" placeholder:"HASH" help:"Only loops of this session, by a prefix of its hash."`
+	Session  []string `env:"-" short:"s" placeholder:"HASH" help:"Only loops of this session; a prefix of its hash is enough."`
 }
 
-// given reports whether a filter is set.
-func (f *loopFilter) given() bool {
+// isSet reports whether any filter is set.
+func (f *loopFilter) isSet() bool {
 	return len(f.Policy)+len(f.Detector)+len(f.Action)+len(f.Tenant)+len(f.Project)+len(f.Session) > 0
 }
 
-// takes reports whether a loop matches the filter.
-func (f *loopFilter) takes(d *event.Data, tenant, project string) bool {
+// matches reports whether a loop passes the filter.
+func (f *loopFilter) matches(d *event.Data, tenant, project string) bool {
 	in := func(wanted []string, have string) bool { return len(wanted) == 0 || slices.Contains(wanted, have) }
 	begins := func(prefix string) bool { return strings.HasPrefix(d.Session, prefix) }
 	return in(f.Policy, d.Policy) && in(f.Detector, d.Detector) && in(f.Action, d.Action) && in(f.Tenant, tenant) && in(f.Project, project) &&
 		(len(f.Session) == 0 || slices.ContainsFunc(f.Session, begins))
 }
 
-// of returns the loops that match the filter.
-func (f *loopFilter) of(loops []openloop.Record) []openloop.Record {
-	return slices.DeleteFunc(loops, func(l openloop.Record) bool { return !f.takes(&l.Data, l.Tenant, l.Project) })
+// filter returns the loops that pass the filter.
+func (f *loopFilter) filter(loops []openloop.Record) []openloop.Record {
+	return slices.DeleteFunc(loops, func(l openloop.Record) bool { return !f.matches(&l.Data, l.Tenant, l.Project) })
 }
 
 type loopsListCmd struct {
@@ -57,10 +57,10 @@ type loopsListCmd struct {
 	loopFilter
 }
 
-// Run lists the open loops, the newest first.
+// Run lists the open loops, newest first.
 func (c *loopsListCmd) Run(ctx context.Context, std streams) error {
 	none := "No loop is open."
-	if c.given() {
+	if c.isSet() {
 		none = "No open loop matches."
 	}
 	return list[openloop.Record]{c.read, none, loopTable}.run(ctx, &c.listing, std)
@@ -69,7 +69,7 @@ func (c *loopsListCmd) Run(ctx context.Context, std streams) error {
 // read returns the open loops that match the filter.
 func (c *loopsListCmd) read(ctx context.Context, js jetstream.JetStream) ([]openloop.Record, error) {
 	loops, err := storedLoops(ctx, js)
-	return c.of(stillOpen(loops, time.Now())), err
+	return c.filter(stillOpen(loops, time.Now())), err
 }
 
 func loopTable(loops []openloop.Record, now time.Time) *terminal.Table {
@@ -86,7 +86,7 @@ func loopTable(loops []openloop.Record, now time.Time) *terminal.Table {
 	return t
 }
 
-// actionCell returns the action of a loop, red if requests are stopped.
+// actionCell returns the action on a loop, in red if its requests are stopped.
 func actionCell(d event.Data) terminal.Cell {
 	style := terminal.Yellow
 	switch {
@@ -107,7 +107,7 @@ type loopsReleaseCmd struct {
 	All bool     `env:"-" help:"Release all open loops that match the filters."`
 }
 
-// released is what a release did, as JSON.
+// released is the result of a release, as JSON.
 type released struct {
 	LoopID   string `json:"loop_id"`
 	Counters int    `json:"counters"`
@@ -134,23 +134,23 @@ func (c *loopsReleaseCmd) Run(ctx context.Context, std streams) error {
 	})
 }
 
-// release releases one loop and says so.
+// release releases one loop and reports it.
 func (c *loopsReleaseCmd) release(ctx context.Context, js jetstream.JetStream, std streams, l *openloop.Record) error {
 	counters, err := operator.Release(ctx, js.Conn(), l.LoopID)
 	if err != nil {
 		return err
 	}
 	c.record(ctx, js, std, schemas.AuditRelease, l.LoopID, "policy "+l.Policy)
-	anew := fmt.Sprintf("%d counters restart", counters)
+	restarts := fmt.Sprintf("%d counters restart", counters)
 	if counters == 1 {
-		anew = "its counter restarts"
+		restarts = "its counter restarts"
 	}
-	return c.done(std, released{l.LoopID, counters}, "Released %s: %s.\n", l.LoopID, anew)
+	return c.done(std, released{l.LoopID, counters}, "Released %s: %s.\n", l.LoopID, restarts)
 }
 
 func (c *loopsReleaseCmd) check() error {
 	switch {
-	case len(c.IDs) > 0 && (c.All || c.given()):
+	case len(c.IDs) > 0 && (c.All || c.isSet()):
 		return errors.New("name loops by their ids, or select them with --all and filters, not both")
 	case len(c.IDs) == 0 && !c.All:
 		return errors.New("say which loops to release: their ids, or --all, with filters such as --policy ID")
@@ -165,7 +165,7 @@ func (c *loopsReleaseCmd) selected(ctx context.Context, js jetstream.JetStream) 
 		return nil, err
 	}
 	if c.All {
-		return c.of(stillOpen(loops, time.Now())), nil
+		return c.filter(stillOpen(loops, time.Now())), nil
 	}
 	var all []openloop.Record
 	for _, id := range c.IDs {
@@ -178,8 +178,7 @@ func (c *loopsReleaseCmd) selected(ctx context.Context, js jetstream.JetStream) 
 	return all, nil
 }
 
-// storedLoops returns the incidents that are stored, the newest first. Those whose window
-// is over may be among them.
+// storedLoops returns the stored incidents, newest first. The window of some may be over.
 func storedLoops(ctx context.Context, js jetstream.JetStream) ([]openloop.Record, error) {
 	loops, err := stored[openloop.Record](ctx, js, schemas.BucketIncidents)
 	if err != nil {
@@ -195,16 +194,16 @@ func stillOpen(loops []openloop.Record, now time.Time) []openloop.Record {
 	return slices.DeleteFunc(slices.Clone(loops), func(l openloop.Record) bool { return !l.Ends.IsZero() && !now.Before(l.Ends) })
 }
 
-// errNotOpen says that an id is that of no loop.
+// errNotOpen means that no loop has an id.
 var errNotOpen = errors.New("no loop has the id")
 
-// hasID reports whether a loop's id begins or ends with what a user gave.
+// hasID reports whether a loop's id begins or ends with the given text.
 func hasID(loopID, given string) bool {
 	return given != "" && (strings.HasPrefix(loopID, given) || strings.HasSuffix(loopID, given))
 }
 
-// findLoop returns the loop with an id, or the only one whose id begins or ends so: ids that
-// one detector made begin alike.
+// findLoop returns the loop with an id, or the only one whose id has it as a prefix or
+// suffix. Suffixes are useful because ids from one detector begin alike.
 func findLoop(loops []openloop.Record, id string) (openloop.Record, error) {
 	var found []openloop.Record
 	for _, l := range loops {

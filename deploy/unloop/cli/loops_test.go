@@ -57,10 +57,10 @@ func TestFiltersSelectLoops(t *testing.T) {
 		"part of a session": {loopFilter{Session: []string{"5e55107c"}}, "c"},
 	} {
 		got := ""
-		for _, l := range c.filter.of([]openloop.Record{loop("a", "p", "hint"), loop("b", "p", "reject"), loop("c", "q", "reject")}) {
+		for _, l := range c.filter.filter([]openloop.Record{loop("a", "p", "hint"), loop("b", "p", "reject"), loop("c", "q", "reject")}) {
 			got += l.LoopID
 		}
-		if got != c.want || c.filter.given() != (name != "none") {
+		if got != c.want || c.filter.isSet() != (name != "none") {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

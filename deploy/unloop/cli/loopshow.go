@@ -27,7 +27,7 @@ import (
 type loopsShowCmd struct {
 	client
 	formatted
-	Admin    string `default:"${default_admin}" placeholder:"URL" env:"-" help:"Admin port that is asked for the rounds of the loop: that of unloop up or of a gateway."`
+	Admin    string `default:"${default_admin}" placeholder:"URL" env:"-" help:"Admin port of unloop up or of a gateway, which shows what the loop repeats."`
 	AdminKey string `secret:"" env:"-" placeholder:"KEY" help:"Unloop key for the admin port, if it requires one."`
 	ID       string `arg:"" help:"Id of the loop, as listed by unloop loops; a unique prefix or suffix is enough."`
 }
@@ -35,7 +35,7 @@ type loopsShowCmd struct {
 // shownLoop is a loop with its rounds, as JSON.
 type shownLoop struct {
 	openloop.Record
-	// Rounds are what the gateway keeps of the loop; nil for nothing.
+	// Rounds are the excerpts that the gateway keeps; nil for none.
 	Rounds *excerpts.Loop `json:"rounds,omitempty"`
 }
 
@@ -85,11 +85,11 @@ func endedLoop(ctx context.Context, js jetstream.JetStream, id string) (openloop
 	}
 }
 
-// roundsTimeout bounds the request to the admin port, which may be another program's.
+// roundsTimeout bounds the request to the admin port, which may be that of another program.
 const roundsTimeout = 2 * time.Second
 
-// rounds returns the rounds of a loop that the gateway behind the admin port keeps; nil if it
-// keeps none.
+// rounds returns the rounds of a loop from the gateway behind the admin port; nil if it has
+// none.
 func (c *loopsShowCmd) rounds(ctx context.Context, id string) *excerpts.Loop {
 	ctx, cancel := context.WithTimeout(ctx, roundsTimeout)
 	defer cancel()
@@ -201,5 +201,5 @@ func openWords(l *openloop.Record, now time.Time) string {
 	case now.Before(l.Ends):
 		return "ends in " + terminal.Age(l.Ends.Sub(now)) + " if nothing more comes"
 	}
-	return "no: its window is over since " + terminal.Moment(l.Ends, now)
+	return "no: its window ended at " + terminal.Moment(l.Ends, now)
 }

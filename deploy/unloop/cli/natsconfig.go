@@ -22,8 +22,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/operator"
 )
 
-// natsConfigCmd has flags of its own: it connects to nothing, so the variables of
-// connections do not apply.
+// natsConfigCmd does not connect to NATS, so its flags have no environment variables.
 type natsConfigCmd struct {
 	Out          string   `arg:"" default:"nats" help:"Folder to write to." placeholder:"DIR"`
 	Nodes        int      `env:"-" default:"1" help:"Number of servers: 1, 3 or 5."`
@@ -38,7 +37,7 @@ type natsConfigCmd struct {
 	TLSKey       string   `name:"tls-key" env:"-" placeholder:"FILE" help:"Private key of that certificate: its path on servers."`
 	Domain       string   `env:"-" placeholder:"NAME" help:"JetStream domain."`
 	Region       string   `env:"-" placeholder:"NAME" help:"Region of these servers, which is also their JetStream domain."`
-	Regions      []string `env:"-" placeholder:"NAME" help:"Other regions, which mirror policies and overrides of this one, and whose events it collects. Writes region-NAME.json for each."`
+	Regions      []string `env:"-" placeholder:"NAME" help:"Other regions, which mirror the policies and overrides of this one, and whose events it collects. Writes region-NAME.json for each."`
 	Join         string   `env:"-" placeholder:"FILE" help:"The region-NAME.json with which these servers join another region."`
 	LeafPort     int      `env:"-" default:"7422" help:"Port for the connections of other regions."`
 	StoreDir     string   `env:"-" placeholder:"DIR" help:"Storage folder of servers; %s stands for the server's name. Default: store-%s in --server-dir."`
@@ -46,14 +45,14 @@ type natsConfigCmd struct {
 	ServerDir    string   `env:"-" placeholder:"DIR" help:"Path of the folder on servers, such as in containers. Default: the folder itself."`
 	ClientDir    string   `env:"-" placeholder:"DIR" help:"Path of the folder on services, such as in containers. Default: the folder itself."`
 	Replicas     int      `env:"-" help:"Replicas of streams. Default: 3 in a cluster, else 1."`
-	Partitions   int      `env:"-" default:"1" help:"Partitions of buckets of state that users may use, up to 32: at least as many as unloop nats init is given."`
+	Partitions   int      `env:"-" default:"1" help:"Largest number of partitions that users may use, up to 32: at least that of unloop nats init."`
 	Force        bool     `env:"-" help:"Replace an existing configuration but keep its keys and certificates."`
 	NewKeys      bool     `env:"-" help:"Replace keys and certificates, too. All services then need the new ones."`
 }
 
 // Help explains what is written.
 func (c *natsConfigCmd) Help() string {
-	return "Writes NODE.conf for each server, and for each of the users " + strings.Join(natsperm.Names(), ", ") + " the nkey seed USER.nk and the variables USER.env with which its process connects. " +
+	return "Writes NODE.conf for each server; and for each user (" + strings.Join(natsperm.Names(), ", ") + ") the nkey seed USER.nk, and USER.env with the variables to connect with. " +
 		"Servers hold only public keys. docs/reference/nats.md lists what each user may do."
 }
 
@@ -78,7 +77,7 @@ func (c *natsConfigCmd) Run(std streams) error {
 	return out.err
 }
 
-// config returns the configuration by the flags.
+// config returns the configuration that the flags describe.
 func (c *natsConfigCmd) config() (natsconfig.Config, error) {
 	dir, err := filepath.Abs(c.Out)
 	if err != nil {
@@ -105,7 +104,7 @@ func (c *natsConfigCmd) config() (natsconfig.Config, error) {
 	return cfg, nil
 }
 
-// place sets the region and the JetStream domain, which have one name.
+// place sets the JetStream domain, which is the name of the region.
 func (c *natsConfigCmd) place(cfg *natsconfig.Config) (err error) {
 	cfg.Domain = cmp.Or(c.Domain, c.Region)
 	if c.Join != "" {
@@ -125,7 +124,7 @@ func (c *natsConfigCmd) place(cfg *natsconfig.Config) (err error) {
 // natsPort is the port for clients.
 const natsPort = 4222
 
-// nodes returns the servers by the flags. Servers of one host have consecutive ports.
+// nodes returns the servers. Those on one host have consecutive ports.
 func (c *natsConfigCmd) nodes() (nodes []natsconfig.Node, err error) {
 	if c.Nodes < 1 || len(c.Host) > 0 && len(c.Host) != c.Nodes {
 		return nil, fmt.Errorf("%w: --nodes %d needs one --host for each server; there are %d", natsconfig.ErrInvalid, c.Nodes, len(c.Host))
@@ -168,7 +167,7 @@ func hostPort(text string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// regionFlags are in the operator.env of regions.
+// regionFlags are set by the operator.env of regions.
 type regionFlags struct {
 	Origin  string   `placeholder:"NAME" help:"Region whose policies and overrides this one mirrors."`
 	Regions []string `placeholder:"NAME" help:"Other regions whose events and audit this one collects."`
@@ -179,19 +178,20 @@ type natsInitCmd struct {
 	client
 	formatted
 	Replicas   int           `default:"1" help:"Replicas of each stream. Existing streams with fewer get more."`
-	Partitions int           `help:"Streams that each bucket of state is spread over: 1, 2, 4, 8, 16 or 32. They can become more while services run, and never fewer. Default: as many as there are." placeholder:"N"`
+	Partitions int           `help:"Streams that each bucket of state is spread over: 1, 2, 4, 8, 16 or 32. The number can grow while services run, but never shrink. Default: as many as there are." placeholder:"N"`
 	Region     regionFlags   `embed:""`
-	Promote    bool          `env:"-" help:"Make this region the origin, with the policies and overrides that it has, because the former one is lost for good."`
+	Promote    bool          `env:"-" help:"Make this region the origin, with the policies and overrides that it has. Only for when the former origin is lost for good."`
 	Timeout    time.Duration `default:"10m" help:"How long to wait for the servers, for the replicas, and for records to move to new partitions."`
 }
 
 // Help explains when it is needed.
 func (c *natsInitCmd) Help() string {
-	return "Services create the streams that they miss, where their users may. With the users of `unloop nats config` only the operator may: run this once before the services start, " +
-		"and again for more replicas or partitions. More partitions take a minute, and five for a million records; services go on meanwhile. It changes no stream but in these, and loses nothing. It makes the key with which gateways hash callers, and seals it with the operator's seed, where there is one."
+	return "Services create missing streams themselves if their users may. With the users of `unloop nats config` only the operator may: run this once before the services start, " +
+		"and again for more replicas or partitions. Adding partitions takes a minute, or five for a million records; services keep running meanwhile. Nothing else in existing streams changes, and no record is lost. " +
+		"It also creates the key with which gateways hash callers, and seals it with the operator's seed if there is one."
 }
 
-// Run creates the streams and prints what it did.
+// Run creates the streams and reports what it did.
 func (c *natsInitCmd) Run(ctx context.Context, std streams) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()

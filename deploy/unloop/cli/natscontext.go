@@ -14,9 +14,9 @@ import (
 
 // natsCommands lists the commands for the NATS server.
 type natsCommands struct {
-	Serve   natsCmd        `cmd:"" default:"withargs" set:"admin=127.0.0.1:8082" help:"Run the embedded NATS server alone."`
-	Config  natsConfigCmd  `cmd:"" help:"Write a configuration for NATS servers: users with least privilege, certificates, a cluster."`
-	Init    natsInitCmd    `cmd:"" help:"Create the streams and buckets, or give them more replicas."`
+	Serve   natsServeCmd   `cmd:"" default:"withargs" set:"admin=127.0.0.1:8082" help:"Run the embedded NATS server alone."`
+	Config  natsConfigCmd  `cmd:"" help:"Write a configuration for NATS servers: a cluster, certificates, and users with least privilege."`
+	Init    natsInitCmd    `cmd:"" help:"Create the streams and buckets, or give them more replicas or partitions."`
 	Context natsContextCmd `cmd:"" help:"Write a context for the nats CLI, with the server's token or the given credentials."`
 }
 
@@ -41,8 +41,8 @@ type natsContext struct {
 	InboxPrefix string `json:"inbox_prefix,omitempty"`
 }
 
-// Run writes the context into the folder of the nats CLI, readable by the user alone.
-// It does not print the token.
+// Run writes the context into the folder of the nats CLI, readable only by the user. It does
+// not print the token.
 func (c *natsContextCmd) Run(std streams) error {
 	if filepath.Base(c.Name) != c.Name || c.Name == "." {
 		return fmt.Errorf("--name %s must be a plain name", c.Name)
@@ -65,7 +65,7 @@ func (c *natsContextCmd) Run(std streams) error {
 	return nil
 }
 
-// servers takes over the URLs of all servers, and the credentials in the first that has some.
+// servers sets the URLs of all servers, and the credentials of the first URL that has any.
 func (n *natsContext) servers(addrs string) error {
 	var plain []string
 	var who *url.Userinfo
@@ -89,7 +89,7 @@ func (n *natsContext) servers(addrs string) error {
 	return nil
 }
 
-// fill adds what the flags say. The context names files where the nats CLI reads them.
+// fill sets what the flags say. Paths of files become absolute.
 func (c *natsContextCmd) fill(made *natsContext) (err error) {
 	if err := c.Check(c.NATS); err != nil {
 		return err

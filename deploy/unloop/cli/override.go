@@ -22,9 +22,9 @@ import (
 // maxScope bounds the values of scopes, in bytes: they become parts of keys.
 const maxScope = 1024
 
-// scopes are the flags that select requests.
+// scopes has the flags that select requests.
 type scopes struct {
-	Session []string `env:"-" short:"s" placeholder:"ID" help:"Session, by the id that its clients send (such as X-Session-ID) or by the hash in events. Repeatable, like the others."`
+	Session []string `env:"-" short:"s" placeholder:"ID" help:"Session, by the id that clients send (such as X-Session-ID) or by the hash in events. Repeatable, like the others."`
 	Caller  []string `env:"-" short:"c" placeholder:"HASH" help:"Caller (an API key with its end user), by the hash in events."`
 	Tenant  []string `env:"-" short:"t" placeholder:"NAME" help:"Tenant (X-Tenant-ID)."`
 	Project []string `env:"-" short:"p" placeholder:"NAME" help:"Project (X-Project-ID)."`
@@ -50,7 +50,7 @@ func (s scopes) overrides(action schemas.OverrideAction) ([]schemas.Override, er
 	return all, nil
 }
 
-// until are the flags of a block or an exemption.
+// until has the flags of a new block or exemption.
 type until struct {
 	For    span   `env:"-" short:"f" required:"" placeholder:"DURATION" help:"How long, such as 90s, 10m, 1h30m, 1d or 2w."`
 	Reason string `env:"-" short:"r" placeholder:"TEXT" help:"Reason. Answers to blocked requests contain it."`
@@ -65,7 +65,7 @@ type beginCmd struct {
 	action schemas.OverrideAction
 }
 
-// Run stores overrides, which apply at every gateway from now on.
+// Run stores overrides, which every gateway follows.
 func (c *beginCmd) Run(ctx context.Context, std streams) error {
 	lasts := time.Duration(c.For)
 	if lasts < time.Second {
@@ -91,7 +91,7 @@ type endCmd struct {
 	action schemas.OverrideAction
 }
 
-// Run replaces overrides by records of their end, which stay as long as the overrides would.
+// Run marks overrides as ended. The records stay as long as the overrides would.
 func (c *endCmd) Run(ctx context.Context, std streams) error {
 	ended := map[schemas.OverrideAction]string{schemas.OverrideBlock: "blocked", schemas.OverrideExempt: "exempt"}[c.action]
 	return c.change(ctx, c.scopes, c.action, func(s overrideStore, o schemas.Override) error {
@@ -109,11 +109,11 @@ func (c *endCmd) Run(ctx context.Context, std streams) error {
 	})
 }
 
-// overrideStore is the bucket of overrides of the running Unloop.
+// overrideStore is the bucket of overrides.
 type overrideStore struct {
 	js jetstream.JetStream
 	by *seal.Signer
-	// standing are the overrides that have not ended.
+	// standing are the overrides in force.
 	standing []schemas.Override
 }
 
@@ -142,7 +142,7 @@ func (c client) change(ctx context.Context, s scopes, action schemas.OverrideAct
 
 type overridesCmd struct{ listing }
 
-// Run lists the blocks and exemptions that have not ended.
+// Run lists the blocks and exemptions in force.
 func (c *overridesCmd) Run(ctx context.Context, std streams) error {
 	read := func(ctx context.Context, js jetstream.JetStream) ([]schemas.Override, error) {
 		return c.standing(ctx, js, time.Now())
@@ -150,7 +150,7 @@ func (c *overridesCmd) Run(ctx context.Context, std streams) error {
 	return list[schemas.Override]{read, "Nothing is blocked or exempted.", overrideTable}.run(ctx, &c.listing, std)
 }
 
-// standing returns the overrides that have not ended.
+// standing returns the overrides in force.
 func (c client) standing(ctx context.Context, js jetstream.JetStream, now time.Time) ([]schemas.Override, error) {
 	trust, err := c.trust()
 	if err != nil {
@@ -174,8 +174,8 @@ func overrideTable(all []schemas.Override, now time.Time) *terminal.Table {
 	return t
 }
 
-// readOverrides reads overrides from a file with a JSON list or one override a line; ""
-// is not a file. The error names every fault.
+// readOverrides reads a file with a JSON list of overrides, or one override per line; none if
+// the name is "". The error names every fault.
 func readOverrides(name string) ([]schemas.Override, error) {
 	if name == "" {
 		return nil, nil

@@ -23,20 +23,20 @@ import (
 
 type policyCmd struct {
 	Check    policyCheckCmd    `cmd:"" help:"Check a bundle and list every fault with its line."`
-	Init     policyInitCmd     `cmd:"" help:"Print a bundle to begin with."`
-	Default  policyDefaultCmd  `cmd:"" help:"Print the policy that is in force without a bundle, with comments."`
+	Init     policyInitCmd     `cmd:"" help:"Print a bundle to start from."`
+	Default  policyDefaultCmd  `cmd:"" help:"Print the default policy, with comments."`
 	Schema   policySchemaCmd   `cmd:"" help:"Print the JSON Schema of bundles, for editors."`
 	Prices   policyPricesCmd   `cmd:"" help:"Print the built-in price table and its date."`
 	Explain  policyExplainCmd  `cmd:"" help:"Explain what would happen to a request, and why."`
-	Tune     policyTuneCmd     `cmd:"" help:"Search thresholds on labelled sessions, and write a bundle with the reasons."`
+	Tune     policyTuneCmd     `cmd:"" help:"Tune the thresholds of a bundle on labelled sessions."`
 	Push     policyPushCmd     `cmd:"" help:"Put a bundle into force at every gateway without a --policies file."`
 	Show     policyShowCmd     `cmd:"" help:"Print the pushed bundle."`
 	History  policyHistoryCmd  `cmd:"" help:"List the bundles that were pushed."`
 	Rollback policyRollbackCmd `cmd:"" help:"Push an earlier bundle again."`
-	Withdraw policyWithdrawCmd `cmd:"" help:"Remove the pushed bundle, so that the default policy applies."`
+	Withdraw policyWithdrawCmd `cmd:"" help:"Withdraw the pushed bundle, so that the default policy applies."`
 }
 
-// policyStore is the bucket of policies of the running Unloop.
+// policyStore is the bucket of policies.
 type policyStore struct {
 	js    jetstream.JetStream
 	by    *seal.Signer
@@ -47,14 +47,14 @@ type policyStore struct {
 type revision struct {
 	jetstream.KeyValueEntry
 	seal.Record
-	// fault says why the bundle is not used; nil if it is good.
+	// fault says why gateways do not use the bundle; nil if they do.
 	fault error
 }
 
 // holds reports whether the revision has a valid bundle; one that withdraws the bundle has none.
 func (r revision) holds() bool { return r.fault == nil && len(r.Content) > 0 }
 
-// withPolicies connects and calls use with the bucket of policies.
+// withPolicies calls use with the bucket of policies on a connection of its own.
 func (c client) withPolicies(ctx context.Context, use func(policyStore) error) error {
 	by, err := c.signer()
 	trust, also := c.trust()
@@ -66,14 +66,14 @@ func (c client) withPolicies(ctx context.Context, use func(policyStore) error) e
 	})
 }
 
-// pusher are the flags of commands that put a bundle into force.
+// pusher has the flags of commands that push a bundle.
 type pusher struct {
 	client
 	formatted
 	actor
 }
 
-// push stores a bundle, prints its version and records who pushed it.
+// push stores a bundle, records who pushed it, and prints its version.
 func (c pusher) push(ctx context.Context, std streams, s policyStore, data []byte, version string) error {
 	if most := s.js.Conn().MaxPayload(); int64(len(data)) > most {
 		return fmt.Errorf("push %s: the bundle has %d bytes, and the NATS server takes messages of %d (max_payload)", version, len(data), most)
@@ -101,7 +101,7 @@ func followFiles(ctx context.Context, js jetstream.JetStream) []status.Status {
 // gatewayName names a gateway to its operator.
 func gatewayName(g status.Status) string { return "the gateway at " + cmp.Or(g.Listen, g.Host) }
 
-// pushed returns the stored revisions, the oldest first.
+// pushed returns the stored revisions, oldest first.
 func (s policyStore) pushed(ctx context.Context) (all []revision, err error) {
 	entries, err := natskit.StoredEntries(ctx, s.js, schemas.BucketPolicies, schemas.KeyBundle)
 	if err != nil {
@@ -119,8 +119,7 @@ func (s policyStore) pushed(ctx context.Context) (all []revision, err error) {
 	return all, nil
 }
 
-// versionOf returns the version of a stored bundle, "unreadable" for one that this
-// command cannot read.
+// versionOf returns the version of a stored bundle, or "unreadable".
 func versionOf(data []byte) string {
 	bundle, err := policy.ParseTolerant(data)
 	if err != nil {
@@ -157,7 +156,7 @@ type policyShowCmd struct {
 // errNotPushed is the error if there is no pushed bundle.
 var errNotPushed = errors.New("no bundle is pushed: gateways use their --policies file or the default policy")
 
-// Run prints a bundle as it was pushed, and its version on the error stream.
+// Run prints a bundle as it was pushed, and its version to standard error.
 func (c *policyShowCmd) Run(ctx context.Context, std streams) error {
 	var entry revision
 	err := c.withPolicies(ctx, func(store policyStore) (err error) {
@@ -178,7 +177,7 @@ func (c *policyShowCmd) Run(ctx context.Context, std streams) error {
 	return err
 }
 
-// choose returns the entry of a revision; for revision 0, the one that pick returns.
+// choose returns the revision with a number; for 0, the one that pick returns.
 func (s policyStore) choose(ctx context.Context, number uint64, pick func([]revision) (revision, error)) (revision, error) {
 	entries, err := s.pushed(ctx)
 	if err != nil {
@@ -195,8 +194,8 @@ func (s policyStore) choose(ctx context.Context, number uint64, pick func([]revi
 	return revision{}, fmt.Errorf("no bundle has the revision %d; `unloop policy history` lists those that are kept", number)
 }
 
-// newest returns the bundle that gateways use: the one that was sealed last or, without
-// seals, stored last.
+// newest returns the bundle that gateways use: the last one sealed or, without seals, the
+// last one stored.
 func newest(entries []revision) (last revision, err error) {
 	for _, e := range entries {
 		if e.fault == nil && !e.At.Before(last.At) {
@@ -236,7 +235,7 @@ type pushedBundle struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// Run lists the pushed bundles, the newest first.
+// Run lists the pushed bundles, newest first.
 func (c *policyHistoryCmd) Run(ctx context.Context, std streams) error {
 	trust, err := c.trust()
 	if err != nil {
@@ -252,7 +251,7 @@ func (c *policyHistoryCmd) Run(ctx context.Context, std streams) error {
 	return list[pushedBundle]{read, "No bundle was pushed.", historyTable}.run(ctx, &c.listing, std)
 }
 
-// describe returns the revision as JSON has it.
+// describe returns the revision for JSON.
 func (r revision) describe() pushedBundle {
 	b := pushedBundle{Revision: r.Revision(), Pushed: r.Created(), Bytes: len(r.Content)}
 	switch {

@@ -12,7 +12,7 @@ import (
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-// errFaulty is the error for a faulty bundle. The faults are printed already.
+// errFaulty is the error for a file whose faults were printed.
 var errFaulty = errors.New("not valid")
 
 type policyCheckCmd struct {
@@ -26,7 +26,7 @@ type complaint struct {
 	Line    int    `json:"line,omitempty"`
 	Field   string `json:"field,omitempty"`
 	Message string `json:"message"`
-	// Warning says that the bundle can be used all the same.
+	// Warning says that the bundle is valid nevertheless.
 	Warning bool `json:"warning,omitempty"`
 }
 
@@ -72,7 +72,7 @@ func (c *policyCheckCmd) Run(std streams) error {
 	return out.err
 }
 
-// checked is a bundle without faults, with the name of its version.
+// checked is a valid bundle with its version.
 type checked struct {
 	*policy.Bundle
 	version string
@@ -105,7 +105,7 @@ func readBundle(file string) (checked, []byte, []complaint, error) {
 	return checked{bundle, version}, data, all, nil
 }
 
-// promptless warns of policies that look at prompts alone and select only paths without any.
+// promptless warns of policies that inspect only prompts, but select only paths that have none.
 func promptless(file string, bundle *policy.Bundle) (all []complaint) {
 	for i, p := range bundle.Policies {
 		paths := p.Spec.Selector.PathExact

@@ -9,14 +9,14 @@ import (
 )
 
 type policyInitCmd struct {
-	Name string `arg:"" optional:"" default:"quiet" help:"Which one: quiet watches and stops nothing, teams has policies for three teams, budgets adds rates and tokens for each caller and project."`
+	Name string `arg:"" optional:"" default:"quiet" help:"Which bundle: quiet only observes; teams has policies for three teams; budgets limits requests and tokens of each caller and project."`
 }
 
-// Run prints a bundle to begin with.
+// Run prints an example bundle.
 func (c *policyInitCmd) Run(std streams) error {
 	text, known := policy.Example(c.Name)
 	if !known {
-		return fmt.Errorf("no bundle to begin with is named %q; there are %s", c.Name, strings.Join(policy.Examples, ", "))
+		return fmt.Errorf("no example bundle is named %q; there are %s", c.Name, strings.Join(policy.Examples, ", "))
 	}
 	_, err := std.out.Write(text)
 	return err
@@ -24,7 +24,7 @@ func (c *policyInitCmd) Run(std streams) error {
 
 type policyDefaultCmd struct{}
 
-// Run prints the default policy, as the variables of other loop guards change it.
+// Run prints the default policy, with the changes that LOOP_ variables make.
 func (*policyDefaultCmd) Run(std streams) error {
 	bundle, err := policy.Default(os.Getenv)
 	if err != nil {

@@ -15,11 +15,11 @@ type policyTuneCmd struct {
 	scanned
 	formatted
 	Sets     []string `arg:"" name:"set" type:"existingdir" help:"Folders with sessions and their labels (unloop scan label)."`
-	Policies string   `type:"existingfile" placeholder:"FILE" help:"Bundle to begin with. Default: the default policy."`
-	Out      string   `type:"path" placeholder:"FILE" help:"Write the bundle, with the reasons as comments."`
+	Policies string   `type:"existingfile" placeholder:"FILE" help:"Bundle to tune. Default: the default policy."`
+	Out      string   `type:"path" placeholder:"FILE" help:"Write the tuned bundle, with the reasons as comments."`
 }
 
-// Run searches thresholds on one half of labelled sessions, and reports on the other.
+// Run tunes thresholds on one half of the labelled sessions, and evaluates them on the other.
 func (c *policyTuneCmd) Run(ctx context.Context, std streams) error {
 	labels, err := scan.LabelsIn(c.Sets)
 	if err != nil {
@@ -77,7 +77,7 @@ func printTuned(out *printer, t *scan.Tuned, file string) {
 	}
 }
 
-// printScores prints how detectors do on labelled sessions.
+// printScores prints precision and recall of each detector on labelled sessions.
 func printScores(out *printer, scores []scan.Score) {
 	t := terminal.NewTable(terminal.Column{Name: "POLICY"}, terminal.Column{Name: "DETECTOR"}, terminal.Column{Name: "FOUND"}, terminal.Column{Name: "FALSE"},
 		terminal.Column{Name: "LATE", Right: true}, terminal.Column{Name: "PRECISION"}, terminal.Column{Name: "RECALL"})

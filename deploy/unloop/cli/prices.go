@@ -11,7 +11,7 @@ import (
 
 type policyPricesCmd struct{ formatted }
 
-// Run prints the prices of models for which a bundle has none.
+// Run prints the built-in prices, which apply to models without a price in the bundle.
 func (c *policyPricesCmd) Run(std streams) error {
 	table := gateway.BuiltinPrices()
 	t := terminal.NewTable(terminal.Column{Name: "INPUT", Right: true}, terminal.Column{Name: "CACHED", Right: true}, terminal.Column{Name: "OUTPUT", Right: true}, terminal.Column{Name: "MODEL"})
@@ -23,7 +23,7 @@ func (c *policyPricesCmd) Run(std streams) error {
 		t.Row(perMillion(p.Input), cached, perMillion(p.Output), name)
 	}
 	return c.show(std, table, func(out *printer) {
-		out.printf("US dollars for a million tokens on %s; a bundle's prices come first.\n", table.Date)
+		out.printf("US dollars per million tokens, as of %s; prices in a bundle take precedence.\n", table.Date)
 		out.table(t)
 	})
 }

@@ -24,10 +24,10 @@ import (
 type replayCmd struct {
 	Files     []string      `arg:"" name:"file" help:"Recordings, message sessions, LiteLLM logs or OpenTelemetry exports, as JSON or JSON lines; - reads standard input."`
 	Policies  string        `type:"path" placeholder:"FILE" help:"Policy bundle, YAML or JSON. Default: the default policy."`
-	Overrides string        `type:"path" placeholder:"FILE" help:"Blocks and exemptions, as unloop overrides --json prints them. They replace those in the recordings."`
+	Overrides string        `type:"path" placeholder:"FILE" help:"Blocks and exemptions, as printed by unloop overrides --json. They replace those in the recordings."`
 	Pace      time.Duration `default:"1s" help:"Assumed time between two requests of a session that has no recorded times."`
 	All       bool          `help:"List every loop and session."`
-	Labels    string        `type:"existingfile" placeholder:"FILE" help:"Labels of the sessions, as unloop scan label writes them: print how each detector does, instead of the report."`
+	Labels    string        `type:"existingfile" placeholder:"FILE" help:"Labels of the sessions, written by unloop scan label: print how well each detector does, instead of the report."`
 	formatted
 	embedworker.Embedding
 

@@ -17,18 +17,18 @@ import (
 )
 
 type scanCmd struct {
-	Find  scanFindCmd  `cmd:"" default:"withargs" help:"Say where agents went round in circles, and what that cost."`
-	Label scanLabelCmd `cmd:"" help:"Say whether findings are right, so that policies can be measured and tuned."`
+	Find  scanFindCmd  `cmd:"" default:"withargs" help:"Find loops, and what they cost."`
+	Label scanLabelCmd `cmd:"" help:"Label findings as right or wrong, to measure and tune policies."`
 }
 
-// scanned are the flags that say what is scanned.
+// scanned has the flags of commands that scan sessions.
 type scanned struct {
-	Since span          `placeholder:"DURATION" help:"Only requests of this time, such as 30d. Default: all."`
+	Since span          `placeholder:"DURATION" help:"Only requests of the last DURATION, such as 30d. Default: all."`
 	Pace  time.Duration `default:"1s" help:"Assumed time between two requests of a session that has no recorded times."`
 	embedworker.Embedding
 }
 
-// files returns the files at the paths, or those that agents keep on this machine.
+// files returns the session files at the paths; without paths, those of agents on this machine.
 func (c *scanned) files(paths []string) (files []scan.File, err error) {
 	if len(paths) == 0 {
 		home, err := os.UserHomeDir()
@@ -69,7 +69,7 @@ func (c *scanned) config() scan.Config {
 	return scan.Config{Embedworker: worker, Since: c.from(), Pace: c.Pace}
 }
 
-// run scans files by a bundle, with a progress bar.
+// run scans files with a bundle, and shows a progress bar.
 func (c *scanned) run(ctx context.Context, std streams, files []scan.File, policies string) (*scan.Report, error) {
 	service.TuneRuntime()
 	cfg := c.config()
@@ -94,14 +94,14 @@ func (c *scanned) run(ctx context.Context, std streams, files []scan.File, polic
 type scanFindCmd struct {
 	scanned
 	formatted
-	Paths    []string `arg:"" optional:"" name:"path" help:"Files and folders with sessions of agents, recordings or exports. Default: what Claude Code, Codex, Gemini CLI, opencode and Copilot CLI keep on this machine."`
+	Paths    []string `arg:"" optional:"" name:"path" help:"Files and folders with agent sessions, recordings or exports. Default: the sessions of Claude Code, Codex, Gemini CLI, opencode and Copilot CLI on this machine."`
 	Policies []string `type:"existingfile" sep:"none" placeholder:"FILE" help:"Policy bundle, YAML or JSON. Default: the default policy."`
-	Beside   string   `type:"existingfile" xor:"output" placeholder:"FILE" help:"Another bundle: list the sessions with which the two do not do the same."`
-	HTML     string   `name:"html" type:"path" xor:"output" placeholder:"FILE" help:"Write a page with what each loop repeats. Home folders, keys and addresses in it are masked."`
-	Raw      bool     `help:"Mask nothing in the page but keys."`
+	Beside   string   `type:"existingfile" xor:"output" placeholder:"FILE" help:"Second bundle: list the sessions that the two bundles treat differently."`
+	HTML     string   `name:"html" type:"path" xor:"output" placeholder:"FILE" help:"Write a page that shows what each loop repeats. Home folders, keys and addresses are masked."`
+	Raw      bool     `help:"Mask only keys in the page."`
 }
 
-// Run scans sessions and prints a report in ten lines.
+// Run scans sessions and prints a report of about ten lines.
 func (c *scanFindCmd) Run(ctx context.Context, std streams) error {
 	if len(c.Policies) > 1 {
 		return fmt.Errorf("--policies is given %d times: name the second bundle with --beside", len(c.Policies))
@@ -148,10 +148,10 @@ func (c *scanFindCmd) writePage(report *scan.Report) (err error) {
 	return scan.WritePage(f, report, scan.Masking{Home: home, Off: c.Raw})
 }
 
-// worst is the number of loops that the report describes.
+// worst is the number of loops in the report.
 const worst = 3
 
-// printScan prints a report in ten lines.
+// printScan prints a report of about ten lines.
 func printScan(out *printer, r *scan.Report, took time.Duration, page string) {
 	var of []string
 	for _, a := range r.Agents {
@@ -190,7 +190,7 @@ func printScan(out *printer, r *scan.Report, took time.Duration, page string) {
 	}
 }
 
-// loopStory returns a loop in one line.
+// loopStory describes a loop in one line.
 func loopStory(l *scan.Loop) string {
 	told := l.Text
 	if what := l.What(); what != "" {
@@ -206,7 +206,7 @@ func loopStory(l *scan.Loop) string {
 	return terminal.Clean(told + " (" + l.Name() + ")")
 }
 
-// lasting returns a time behind a comma; "" for less than a second.
+// lasting returns a duration after a comma; "" for less than a second.
 func lasting(seconds float64) string {
 	if took := scan.Lasting(seconds); took != "" {
 		return ", " + took
@@ -214,7 +214,7 @@ func lasting(seconds float64) string {
 	return ""
 }
 
-// printChanges prints what another bundle changes.
+// printChanges prints the sessions that another bundle treats differently.
 func printChanges(out *printer, one, other string, changes []scan.Change) {
 	if len(changes) == 0 {
 		out.printf("Both bundles do the same with every session.\n")

@@ -10,16 +10,16 @@ import (
 )
 
 type scanLabelCmd struct {
-	Set     string `arg:"" type:"existingdir" help:"Folder of the set, in which the labels are kept."`
-	Session string `arg:"" optional:"" help:"Session, as scan and replay name it (--json). If several files have the same name, begin with the path from the set's folder."`
-	Verdict string `arg:"" optional:"" enum:"right,wrong,unsure,stuck,honest," default:"" help:"About what was found in the session: right, wrong or unsure. About the session, whatever was found: stuck or honest."`
-	From    string `type:"existingfile" placeholder:"FILE" help:"Take over the labels that a page of unloop scan --html was asked for."`
-	Stale   int    `placeholder:"N" help:"First request of a stuck session that brought nothing new."`
-	Note    string `placeholder:"TEXT" help:"Why. Home folders and addresses in it are masked."`
+	Set     string `arg:"" type:"existingdir" help:"Folder with the sessions; the labels are stored there, too."`
+	Session string `arg:"" optional:"" help:"Session, as named in the JSON of scan and replay. If several files have the same name, put the path from the folder before it."`
+	Verdict string `arg:"" optional:"" enum:"right,wrong,unsure,stuck,honest," default:"" help:"About the findings in the session: right, wrong or unsure. About the session itself: stuck or honest."`
+	From    string `type:"existingfile" placeholder:"FILE" help:"Import the labels that were set on a page of unloop scan --html."`
+	Stale   int    `placeholder:"N" help:"Number of the first request in a stuck session that made no progress."`
+	Note    string `placeholder:"TEXT" help:"Reason. Home folders and addresses in it are masked."`
 	Raw     bool   `help:"Mask nothing in the note."`
 }
 
-// Run adds labels to the file in the folder of a set.
+// Run adds labels to the file in the folder.
 func (c *scanLabelCmd) Run(std streams) error {
 	switch {
 	case c.From != "" && c.Session == "":
@@ -44,7 +44,7 @@ func (c *scanLabelCmd) Run(std streams) error {
 	return err
 }
 
-// fromPage takes over the labels that a page was asked for.
+// fromPage imports the labels from a page.
 func (c *scanLabelCmd) fromPage(std streams) error {
 	files, err := scan.InFolder(c.Set, os.Getenv)
 	if err != nil {

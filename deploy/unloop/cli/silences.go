@@ -16,13 +16,13 @@ import (
 
 type silencesCmd struct {
 	List   silencesListCmd   `cmd:"" default:"withargs" help:"List silences."`
-	Add    silencesAddCmd    `cmd:"" help:"Suppress messages about matching loops for a time."`
+	Add    silencesAddCmd    `cmd:"" help:"Mute notifications about matching loops for a time."`
 	Expire silencesExpireCmd `cmd:"" help:"End a silence now."`
 }
 
 type silencesListCmd struct{ listing }
 
-// Run lists the silences that have not ended.
+// Run lists the silences in force.
 func (c *silencesListCmd) Run(ctx context.Context, std streams) error {
 	return list[silence.Silence]{silences.List, "Nothing is silenced.", silenceTable}.run(ctx, &c.listing, std)
 }
@@ -46,7 +46,7 @@ type silencesAddCmd struct {
 	Comment  string   `short:"c" placeholder:"TEXT" help:"Reason, for other operators."`
 }
 
-// Run stores a silence, which all notifiers follow.
+// Run stores a silence, which every notifier follows.
 func (c *silencesAddCmd) Run(ctx context.Context, std streams) error {
 	matchers, err := match.Parse(c.Matchers)
 	if err != nil {
@@ -67,7 +67,7 @@ func (c *silencesAddCmd) Run(ctx context.Context, std streams) error {
 	})
 }
 
-// reason returns a comment as the end of a detail.
+// reason returns a comment as a suffix of an audit entry.
 func reason(comment string) string {
 	if comment == "" {
 		return ""

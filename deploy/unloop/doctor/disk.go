@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// Bounds of free space, in bytes: less is worth a warning, or a fault.
+// Less free space, in bytes, is worth a warning or a fault.
 const (
-	little = 1 << 30
-	least  = 128 << 20
+	lowSpace = 1 << 30
+	noSpace  = 128 << 20
 )
 
 func (e *examination) checkDisk(context.Context) []Finding {
@@ -22,9 +22,9 @@ func (e *examination) checkDisk(context.Context) []Finding {
 	detail := fmt.Sprintf("%d MiB free at %s", free>>20, e.DataDir)
 	const mend = "make room there, or move the state with --data-dir"
 	switch {
-	case free < least:
+	case free < noSpace:
 		return []Finding{{"disk", Fault, detail, mend}}
-	case free < little:
+	case free < lowSpace:
 		return []Finding{{"disk", Warning, detail, mend}}
 	}
 	return []Finding{{"disk", OK, detail, ""}}

@@ -2,5 +2,5 @@
 
 package doctor
 
-// freeBytes knows no disk of this system.
+// freeBytes is not implemented on this system.
 func freeBytes(string) (uint64, bool) { return 0, false }

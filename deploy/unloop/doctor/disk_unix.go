@@ -4,8 +4,8 @@ package doctor
 
 import "golang.org/x/sys/unix"
 
-// freeBytes returns the space that this user can still write to on a folder's disk; false
-// if it is not known.
+// freeBytes returns the space on a folder's disk that this user can still fill, and whether
+// it is known.
 func freeBytes(dir string) (uint64, bool) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/unloop/unloop/schemas/kit/natskit"
@@ -214,7 +213,7 @@ func TestGatewayThatStopsNothing(t *testing.T) {
 	t.Cleanup(server.Close)
 	cfg := Config{
 		Gateway: server.URL, Admin: server.URL, Upstreams: []string{"openai", "anthropic", "other"},
-		Connect: func() (*nats.Conn, error) { return nil, errors.New("away") },
+		Connect: func() (jetstream.JetStream, error) { return nil, errors.New("away") },
 	}
 	var said []string
 	for f := range Examine(t.Context(), cfg) {

@@ -18,7 +18,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/access"
 )
 
-// maxAnswer is the largest part of an answer that is read.
+// maxAnswer bounds the bytes that Get reads.
 const maxAnswer = 1 << 20
 
 // Get fetches a URL with an Unloop key, "" for none, and returns the status and the body.
@@ -39,27 +39,51 @@ func Get(ctx context.Context, url, key string) (code int, body []byte, err error
 	return res.StatusCode, body, err
 }
 
-// get is Get within the time of a step.
+// get is Get with the timeout of a request.
 func (e *examination) get(ctx context.Context, url, key string) (code int, body []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return Get(ctx, url, key)
 }
 
+// Pong is a gateway's answer to a ping.
+type Pong struct {
+	Ready bool
+	// Proof answers the challenge; see access.Proves.
+	Proof string
+}
+
+// ErrNotGateway means that another program than an Unloop gateway answers.
+var ErrNotGateway = errors.New("the server there is not an Unloop gateway")
+
+// Ping asks a gateway whether it is ready, and for a proof if the challenge is not empty.
+func Ping(ctx context.Context, gateway, challenge string) (Pong, error) {
+	_, body, err := Get(ctx, gateway+"/unloop/v1/ping?challenge="+challenge, "")
+	if err != nil {
+		return Pong{}, fmt.Errorf("no gateway answers: %w", err)
+	}
+	var answer struct {
+		Product, Service string
+		Pong
+	}
+	if json.Unmarshal(body, &answer) != nil || answer.Product != "unloop" || answer.Service != "gateway" {
+		return Pong{}, ErrNotGateway
+	}
+	return answer.Pong, nil
+}
+
 func (e *examination) checkGateway(ctx context.Context) []Finding {
-	_, body, err := e.get(ctx, e.Gateway+"/unloop/v1/ping", "")
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	pong, err := Ping(ctx, e.Gateway, "")
+	if errors.Is(err, ErrNotGateway) {
+		return []Finding{{"gateway port", Fault, "something else than Unloop answers at " + e.Gateway, "stop it, or start Unloop at another port (--listen) and name that with --gateway"}}
+	}
 	if err != nil {
 		return []Finding{{"gateway port", Fault, "nobody answers at " + e.Gateway, "start Unloop with `unloop up`, or name a gateway with --gateway"}}
 	}
-	var says struct {
-		Product, Service string
-		Ready            bool
-	}
-	if json.Unmarshal(body, &says) != nil || says.Product != "unloop" || says.Service != "gateway" {
-		return []Finding{{"gateway port", Fault, "something else than Unloop answers at " + e.Gateway, "stop it, or start Unloop at another port (--listen) and name that with --gateway"}}
-	}
 	e.reachable = true
-	if !says.Ready {
+	if !pong.Ready {
 		return []Finding{{"gateway port", Warning, e.Gateway + " answers, but is not ready", "look at its /readyz and its log"}}
 	}
 	return []Finding{{"gateway port", OK, e.Gateway + " answers", ""}}
@@ -89,7 +113,7 @@ func (e *examination) checkUpstreams(ctx context.Context) []Finding {
 	}
 	each.Wait()
 	all = slices.DeleteFunc(all, func(f Finding) bool { return f.Check == "" })
-	// One that is not used need not be reachable.
+	// Unused upstreams need not be reachable, but one must be.
 	if len(all) > 0 && !slices.ContainsFunc(all, func(f Finding) bool { return f.State == OK }) {
 		for i := range all {
 			all[i].State = Fault
@@ -98,8 +122,8 @@ func (e *examination) checkUpstreams(ctx context.Context) []Finding {
 	return all
 }
 
-// Upstreams returns the upstreams that are tried unless others are named: those with a
-// public address and clients that find them by an environment variable, and the default.
+// Upstreams returns the upstreams to probe by default: "default", and those that have a
+// public address and an environment variable by which clients find them.
 func Upstreams() (names []string) {
 	for _, u := range gateway.Upstreams() {
 		if strings.HasPrefix(u.Address, "https:") && len(u.Variables) > 0 {
@@ -109,7 +133,7 @@ func Upstreams() (names []string) {
 	return append(names, "default")
 }
 
-// models returns the path of an upstream's models.
+// models returns the path at which an upstream lists its models.
 func models(name string) string {
 	if name == "default" {
 		return "/"
@@ -122,8 +146,8 @@ func models(name string) string {
 	return "/v1/models"
 }
 
-// upstream asks an upstream for its models through the gateway, without a key of the
-// provider: any answer shows that it is reachable. An unknown upstream has no finding.
+// upstream asks an upstream for its models through the gateway, without a provider key: any
+// answer shows that it is reachable. For an unknown upstream the finding is empty.
 func (e *examination) upstream(ctx context.Context, name string) Finding {
 	path := "/" + name + models(name)
 	began := time.Now()
@@ -152,15 +176,16 @@ func (e *examination) upstream(ctx context.Context, name string) Finding {
 	return f
 }
 
-// Bounds and size of the measurement of latency.
 const (
+	// checks is the number of checks whose latency is measured, slow the median that is
+	// worth a warning.
 	checks = 20
 	slow   = 25 * time.Millisecond
-	// tolerated is how many checks may be missed.
+	// tolerated is the number of checks that may go undecided on a busy machine.
 	tolerated = 3
 )
 
-// own is the header of checks that belong to nobody else.
+// own returns the headers of a check by a caller that nobody else is.
 func (e *examination) own(nonce string) http.Header {
 	h := http.Header{"Authorization": {"Bearer unloop-doctor-" + nonce}}
 	maps.Copy(h, e.Header)

@@ -14,29 +14,29 @@ import (
 
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/natskit"
+	"github.com/unloop/unloop/schemas/kit/operator"
 	"github.com/unloop/unloop/schemas/kit/partition"
 )
 
-// Bounds of healthy values.
 const (
 	slowRoundTrip = 5 * time.Millisecond
-	skewed        = time.Second
-	wrongClock    = time.Minute
-	// nearlyFull is the part of a stream's bound from which on it is nearly full.
+	// Clocks that differ by skewed are worth a warning; wrongClock is a fault.
+	skewed     = time.Second
+	wrongClock = time.Minute
+	// nearlyFull is the share of a stream's limit that is worth a warning.
 	nearlyFull = 0.9
 )
 
 func (e *examination) checkNATS(ctx context.Context) []Finding {
-	nc, err := e.Connect()
+	js, err := e.Connect()
 	switch {
 	case errors.Is(err, nats.ErrAuthorization):
 		return []Finding{{"NATS", Fault, "the server does not let this command in", "give its token: --nats nats://TOKEN@HOST:PORT (nats.token in the server's --data-dir)"}}
 	case err != nil:
 		return []Finding{{"NATS", Fault, "not reachable: " + err.Error(), "start Unloop with `unloop up`, or name the server with --nats"}}
 	}
-	if err := e.connected(ctx, nc); err != nil {
-		return []Finding{{"NATS", Fault, err.Error(), "use a NATS server with JetStream"}}
-	}
+	nc := js.Conn()
+	e.js, e.parts = js, operator.Parts(ctx, nc)
 	rtt, err := nc.RTT()
 	if err != nil {
 		return []Finding{{"NATS", Fault, "the server does not answer a ping: " + err.Error(), "look at the server's log"}}
@@ -51,7 +51,7 @@ func (e *examination) checkNATS(ctx context.Context) []Finding {
 	return []Finding{f}
 }
 
-// short rounds a duration for people.
+// short formats a duration with two or three digits.
 func short(d time.Duration) string {
 	if d > time.Millisecond {
 		return d.Round(100 * time.Microsecond).String()
@@ -77,7 +77,7 @@ func (e *examination) checkStreams(ctx context.Context) (all []Finding) {
 	replicas := map[int]bool{}
 	scheme := schemeOf(infos)
 	all = append(all, partitionFindings(scheme, infos)...)
-	names := streams(scheme.Count)
+	names := natskit.Layout{Partitions: scheme.Count}.Streams()
 	for _, name := range names {
 		info, found := infos[name]
 		if !found {
@@ -106,7 +106,7 @@ func (e *examination) checkStreams(ctx context.Context) (all []Finding) {
 	return append(all, linked...)
 }
 
-// schemeOf returns the scheme of the partitions, which one of the streams has.
+// schemeOf returns the partition scheme, which the metadata of one stream holds.
 func schemeOf(infos map[string]*jetstream.StreamInfo) partition.Scheme {
 	if truth := infos[natskit.BucketStream(partition.Truth)]; truth != nil {
 		return partition.Parse(truth.Config.Metadata)
@@ -114,7 +114,7 @@ func schemeOf(infos map[string]*jetstream.StreamInfo) partition.Scheme {
 	return partition.Scheme{Count: 1}
 }
 
-// spread says how many partitions there are, if there is more than one.
+// spread describes the number of partitions; "" for one.
 func spread(s partition.Scheme) string {
 	if s.Count == 1 {
 		return ""
@@ -122,7 +122,7 @@ func spread(s partition.Scheme) string {
 	return fmt.Sprintf(", %d partitions", s.Count)
 }
 
-// partitionFindings returns the problems of partitions.
+// partitionFindings returns the problems with partitions.
 func partitionFindings(s partition.Scheme, infos map[string]*jetstream.StreamInfo) (all []Finding) {
 	if s.Phase != partition.Settled {
 		all = append(all, Finding{
@@ -147,7 +147,7 @@ func partitionFindings(s partition.Scheme, infos map[string]*jetstream.StreamInf
 	return all
 }
 
-// regionFindings returns a finding for each other region that streams are copied from.
+// regionFindings returns a finding for each region from which streams are copied.
 func regionFindings(infos []*jetstream.StreamInfo, now time.Time) (all []Finding) {
 	copies := map[string][]natskit.Copy{}
 	for _, info := range infos {
@@ -183,7 +183,7 @@ func regionFinding(region string, copies []natskit.Copy, now time.Time) Finding 
 	return Finding{"regions", OK, fmt.Sprintf("region %s is linked, %d records behind (%s)", region, behind, names), ""}
 }
 
-// leftoverFindings returns a finding for each stream that this release does not read.
+// leftoverFindings returns a warning for each stream of another release, which this one does not read.
 func (e *examination) leftoverFindings(ctx context.Context) (all []Finding) {
 	left, err := natskit.Leftover(ctx, e.js)
 	if err != nil {
@@ -207,25 +207,23 @@ func copies(replicas map[int]bool) string {
 	return "replicas " + strings.Join(counts, " and ")
 }
 
-// streamFindings returns the problems of one stream.
+// streamFindings returns the problems with one stream.
 func streamFindings(info *jetstream.StreamInfo) (all []Finding) {
 	name := info.Config.Name
-	if c := info.Cluster; c != nil && c.Name != "" {
-		if c.Leader == "" {
-			all = append(all, Finding{"streams", Fault, name + " has no leader", "start the servers that hold it: more than half of its replicas must run"})
-		}
+	if c := info.Cluster; c != nil && c.Name != "" && c.Leader == "" {
+		all = append(all, Finding{"streams", Fault, name + " has no leader", "start the servers that hold it: more than half of its replicas must run"})
 	}
 	if info.Config.MaxBytes <= 0 {
 		all = append(all, Finding{"streams", Fault, name + " has no bound: when the server's disk is full, all streams refuse records, and no loop is found", "nats stream edit " + name + " --max-bytes … (docs/reference/nats.md has the usual sizes)"})
 	}
-	// Streams that drop their oldest entries are full in normal use.
+	// A stream that drops its oldest records is full in normal use.
 	if natskit.Fullness(info) > nearlyFull && info.Config.Discard == jetstream.DiscardNew {
 		all = append(all, Finding{"streams", Warning, fmt.Sprintf("%s is nearly full and refuses new records then", name), "nats stream edit " + name + " --max-bytes … (or --max-msgs, if it has that limit)"})
 	}
 	return all
 }
 
-// replicaFindings returns the problems of the replicas of streams in a cluster.
+// replicaFindings returns the problems with replicas in a cluster.
 func replicaFindings(infos []*jetstream.StreamInfo) (all []Finding) {
 	var alone []string
 	behind := map[string][]string{}
@@ -259,7 +257,7 @@ func (e *examination) checkClock(ctx context.Context) []Finding {
 	before := time.Now()
 	stream, err := e.js.Stream(ctx, "KV_"+schemas.BucketCounters)
 	if err != nil || stream.CachedInfo().TimeStamp.IsZero() {
-		return nil // what is missing is said of the streams
+		return nil // checkStreams reports a missing stream
 	}
 	took := time.Since(before)
 	skew := stream.CachedInfo().TimeStamp.Sub(before.Add(took / 2)).Abs()

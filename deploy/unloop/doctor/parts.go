@@ -10,7 +10,7 @@ import (
 	"github.com/unloop/unloop/schemas/status"
 )
 
-// needed lists the parts of a system and the effect of each missing one.
+// needed lists the services of a system, and what happens without each.
 var needed = []struct {
 	service string
 	state   State
@@ -41,8 +41,8 @@ func (e *examination) checkParts(context.Context) (all []Finding) {
 	return all
 }
 
-// natsFindings returns what the parts report about NATS: refused messages, operators'
-// records that are not in force, and streams with too few replicas.
+// natsFindings returns the problems that parts report about NATS: refused messages,
+// operators' records that are not in force, and streams with too few replicas.
 func natsFindings(parts []status.Status) (all []Finding) {
 	lacking := map[string]bool{}
 	for _, p := range parts {
@@ -63,7 +63,7 @@ func natsFindings(parts []status.Status) (all []Finding) {
 	return all
 }
 
-// partsFinding returns the finding about all running parts of one kind.
+// partsFinding returns the finding about the running parts of one service.
 func partsFinding(service string, state State, without string, found []status.Status) Finding {
 	if len(found) == 0 {
 		return Finding{service, state, "none is running: " + without, "start one: `unloop " + service + " --nats URL`, or `unloop up` with all parts"}
@@ -93,7 +93,7 @@ func (e *examination) checkEmbedder(context.Context) []Finding {
 	slices.Sort(names)
 	switch {
 	case len(names) == 0:
-		return nil // that there is no worker is said above
+		return nil // checkParts reports that no worker runs
 	case len(names) > 1:
 		return []Finding{{"embedder", Warning, "the workers use different ones: " + strings.Join(names, ", "), "install the model on all of them (`unloop model pull`), or start all with --embedder lexical"}}
 	case strings.HasPrefix(names[0], "lexical"):

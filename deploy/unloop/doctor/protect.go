@@ -15,24 +15,24 @@ import (
 	"github.com/unloop/unloop/schemas/status"
 )
 
-// rounds is how often a loop is repeated before it counts as not stopped.
+// rounds is the number of repetitions after which a loop counts as not stopped.
 const rounds = 12
 
-// maxTried is the maximum number of policies whose protection is tried.
+// maxTried bounds the number of policies that are tried.
 const maxTried = 10
 
-// trial is a request by which one policy is tried.
+// trial is the request that tries one policy.
 type trial struct {
-	// name says which policy is meant; "" for whatever applies.
+	// name names the policy; "" for whichever applies.
 	name   string
 	header http.Header
-	// path is "" for the usual one.
+	// path may be "", for that of the check API's default format.
 	path, model string
 }
 
-// checkProtection makes two loops of its own for each policy that enforces something, with a
-// caller and a session that nobody else has: the same prompt again and again, and the same tool
-// call with the same result. They are probes: they raise no incident and notify nobody.
+// checkProtection tries each policy that enforces something with two loops: the same prompt
+// over and over, and the same tool call with the same result. The loops have a caller and a
+// session of their own, and are probes: they raise no incident and notify nobody.
 func (e *examination) checkProtection(ctx context.Context) (all []Finding) {
 	if !e.reachable {
 		return []Finding{{protected, Fault, "not known: no gateway was asked", "see the findings above"}}
@@ -48,11 +48,11 @@ func (e *examination) checkProtection(ctx context.Context) (all []Finding) {
 	return append(all, untried...)
 }
 
-// protected is the check of whether loops are stopped.
+// protected is the name of the check whether loops are stopped.
 const protected = "am I protected?"
 
-// trials returns how each policy is tried, and findings about those that are not. If the
-// user says whose policy is meant, or if no policy selects anything, one trial is enough.
+// trials returns a trial for each policy, and findings about the policies that are not
+// tried. If the user gives headers, or no policy has a selector, one trial is enough.
 func (e *examination) trials() (all []trial, untried []Finding) {
 	usual := trial{model: "unloop-doctor"}
 	policies := e.enforced()
@@ -86,7 +86,7 @@ func (e *examination) trials() (all []trial, untried []Finding) {
 	return all, untried
 }
 
-// enforced returns the policies of the gateways that may stop something.
+// enforced returns the policies of all gateways that may stop something.
 func (e *examination) enforced() (all []status.Policy) {
 	for _, p := range Parts(e.parts, "gateway") {
 		if p.Bundle == nil {
@@ -175,7 +175,7 @@ func (e *examination) loop(ctx context.Context, ask *client.Client, t trial, wha
 	return f
 }
 
-// history returns the messages of an agent that made the same call n times.
+// history returns the messages of an agent that has made the same call n times.
 func history(nonce string, n int) json.RawMessage {
 	type object = map[string]any
 	messages := []object{{"role": "user", "content": "unloop doctor " + nonce}}

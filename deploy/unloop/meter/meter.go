@@ -1,7 +1,7 @@
-// Package meter counts the requests of one command through a gateway, and their outcomes.
-// It is a reverse proxy between the two, because a gateway serves other clients too.
+// Package meter counts the requests of one command to a gateway, and their outcomes. It is a
+// reverse proxy between the two, because a gateway serves other clients, too.
 //
-// It reads only the headers of answers. It does not know wire formats, policies or loops.
+// It reads only the headers of responses. It does not know wire formats, policies or loops.
 package meter
 
 import (
@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// Reasons for which a gateway stops a request.
+// Reasons why a gateway stops a request.
 const (
 	ByLoop     = "loop"
 	ByOperator = "operator"
@@ -28,13 +28,14 @@ const (
 
 // Counts are the requests of a command.
 type Counts struct {
-	// Requests are all that reached the gateway.
+	// Requests is the number of all requests.
 	Requests int
-	// Stopped are those that the gateway answered itself, by the reason.
+	// Stopped counts the requests that the gateway answered itself, by reason.
 	Stopped map[string]int
-	// Failed are those of the others that were answered with an error, by the status.
+	// Failed counts the other requests with an error response, by status.
 	Failed map[int]int
-	// Unanswered are those without any answer: the client left, or the gateway was gone.
+	// Unanswered counts the requests without a response, because the client or the gateway
+	// went away.
 	Unanswered int
 }
 
@@ -61,7 +62,7 @@ func Start(ctx context.Context, gateway string) (*Meter, error) {
 	}
 	m := &Meter{gateway: target, listener: ln, counts: Counts{Stopped: map[string]int{}, Failed: map[int]int{}}}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.DisableCompression = true // the answer's encoding is between client and gateway
+	transport.DisableCompression = true // client and gateway agree on the encoding
 	transport.MaxIdleConnsPerHost = 256
 	quiet := slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
 	m.server = &http.Server{ReadHeaderTimeout: time.Minute, ErrorLog: quiet, Handler: &httputil.ReverseProxy{
@@ -76,10 +77,10 @@ func Start(ctx context.Context, gateway string) (*Meter, error) {
 	return m, nil
 }
 
-// URL returns the address that the command uses as the gateway's.
+// URL returns the address that the command uses in place of the gateway's.
 func (m *Meter) URL() string { return "http://" + m.listener.Addr().String() }
 
-// Close ends the connections.
+// Close stops the proxy and closes its connections.
 func (m *Meter) Close() error {
 	if err := m.server.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("close the meter: %w", err)
@@ -87,7 +88,7 @@ func (m *Meter) Close() error {
 	return nil
 }
 
-// Counts returns what was counted so far.
+// Counts returns the counts so far.
 func (m *Meter) Counts() Counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -96,8 +97,8 @@ func (m *Meter) Counts() Counts {
 	return c
 }
 
-// rewrite makes the gateway's request of the command's. Forwarding headers, the query and
-// a Host that does not name this port, which web pages can send, stay as they are.
+// rewrite redirects a request to the gateway. It preserves forwarding headers, the query, and
+// a Host that does not name this port: the gateway must see what a web page sends.
 func (m *Meter) rewrite(pr *httputil.ProxyRequest) {
 	pr.SetURL(m.gateway)
 	pr.Out.URL.RawQuery = pr.In.URL.RawQuery

@@ -16,11 +16,11 @@ import (
 	"time"
 )
 
-// How long certificates are valid.
+// Lifetimes of certificates.
 const (
 	authorityFor = 10 * 365 * 24 * time.Hour
 	serverFor    = 2 * 365 * 24 * time.Hour
-	// skew is how far clocks of machines may be behind.
+	// skew allows for machines whose clocks are behind.
 	skew = time.Hour
 )
 
@@ -30,8 +30,8 @@ type authority struct {
 	key  crypto.Signer
 }
 
-// certify returns the authority and a certificate for each server. Those that are there
-// are kept, so that clients trust servers that are added.
+// certify returns the files of the authority and of a certificate for each server. It reuses
+// existing ones, so that clients trust servers that are added.
 func (c Config) certify(before keeper) ([]file, error) {
 	cert, key := before.read(fileCA), before.read(fileCAKey)
 	var err error
@@ -39,7 +39,7 @@ func (c Config) certify(before keeper) ([]file, error) {
 		if cert, key, err = newAuthority(); err != nil {
 			return nil, err
 		}
-		before.keep = false // the servers' would not be of it
+		before.keep = false // existing certificates are from another authority
 	}
 	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
 	if err != nil {
@@ -71,7 +71,7 @@ func newAuthority() (cert, key string, err error) {
 	return sign(template, authority{})
 }
 
-// issue returns a certificate for a server, for its clients and for the other servers.
+// issue returns a certificate for a server, which its clients and the other servers accept.
 func (a authority) issue(n Node, names []string) (cert, key string, err error) {
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: n.Name}, NotBefore: time.Now().Add(-skew), NotAfter: time.Now().Add(serverFor),
@@ -89,10 +89,10 @@ func (a authority) issue(n Node, names []string) (cert, key string, err error) {
 	return sign(template, a)
 }
 
-// renewBefore is how long before its end a certificate is replaced.
+// renewBefore is the remaining lifetime below which a certificate is replaced.
 const renewBefore = 60 * 24 * time.Hour
 
-// covers reports whether a certificate that is there can be used on.
+// covers reports whether an existing certificate can stay in use.
 func (a authority) covers(cert, key string, n Node, names []string) bool {
 	pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
 	if err != nil || pair.Leaf.CheckSignatureFrom(a.cert) != nil || time.Until(pair.Leaf.NotAfter) < renewBefore {
@@ -106,8 +106,8 @@ func (a authority) covers(cert, key string, n Node, names []string) bool {
 	return true
 }
 
-// sign returns a certificate for a new key, signed by an authority; the zero authority
-// stands for the certificate itself.
+// sign returns a certificate for a new key, signed by an authority, or by itself for the zero
+// authority.
 func sign(template *x509.Certificate, by authority) (cert, key string, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

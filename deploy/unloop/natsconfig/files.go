@@ -16,16 +16,16 @@ import (
 	"github.com/unloop/unloop/schemas/kit/seal"
 )
 
-// Names of files beside those of servers and users.
+// Names of files for all servers.
 const (
 	fileCA    = "ca.pem"
 	fileCAKey = "ca-key.pem"
 )
 
-// SealSeedFile has the operators' seed for seals.
+// SealSeedFile is the file with the seed with which operators seal records.
 const SealSeedFile = "seal.nk"
 
-// ErrExists means that files are there already.
+// ErrExists means that files exist already.
 var ErrExists = errors.New("files are there already")
 
 // SeedFile returns the name of the file with a user's nkey seed.
@@ -40,20 +40,20 @@ func ServerFile(n Node) string { return n.Name + ".conf" }
 // file is a file to write.
 type file struct {
 	name, text string
-	// secret says that its owner alone may read it, and that it is kept if it is there.
+	// secret says that only its owner may read it, and that an existing one is kept.
 	secret bool
 }
 
-// Options say how files that are there are treated.
+// Options say what happens to existing files.
 type Options struct {
-	// Force replaces configurations. Keys and certificates that are there are used again.
+	// Force replaces configurations, but reuses keys and certificates.
 	Force bool
 	// NewKeys replaces keys and certificates, too.
 	NewKeys bool
 }
 
-// Write writes all files into a folder, and returns their names. It writes none if one
-// exists that it may not replace.
+// Write writes all files to a folder and returns their names. If one exists that it may not
+// replace, it writes none.
 func (c Config) Write(dir string, opts Options) (names []string, err error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (c Config) Write(dir string, opts Options) (names []string, err error) {
 	return names, nil
 }
 
-// absent returns ErrExists if one of the files is there.
+// absent returns ErrExists if one of the files exists.
 func absent(dir string, files []file) error {
 	var there []string
 	for _, f := range files {
@@ -97,7 +97,7 @@ func absent(dir string, files []file) error {
 	return nil
 }
 
-// write replaces a file whole.
+// write replaces a file atomically.
 func (f file) write(dir string) error {
 	mode := fs.FileMode(0o644)
 	if f.secret {
@@ -118,13 +118,13 @@ func (f file) write(dir string) error {
 	return nil
 }
 
-// keeper reads secrets that are there.
+// keeper reads existing secrets.
 type keeper struct {
 	dir  string
 	keep bool
 }
 
-// read returns what a file holds; "" if it is not to be kept or is missing.
+// read returns the content of a file; "" if it is missing or not to be kept.
 func (k keeper) read(name string) string {
 	if !k.keep {
 		return ""
@@ -169,7 +169,7 @@ func (c Config) files(before keeper) (all []file, err error) {
 	return all, nil
 }
 
-// users returns the files of users, and their public keys.
+// users returns the files of all users, and their public keys.
 func (c Config) users(before keeper, sealKey string) (public map[string]string, files []file, err error) {
 	public = map[string]string{}
 	for _, user := range append(natsperm.Names(), SystemUser) {
@@ -183,7 +183,7 @@ func (c Config) users(before keeper, sealKey string) (public map[string]string, 
 	return public, files, nil
 }
 
-// servers returns the configurations of servers, and the files of regions that may join.
+// servers returns the configurations of servers, and the files with which regions join.
 func (c Config) servers(before keeper, public map[string]string, sealKey, ca string) (files []file, err error) {
 	links, err := c.invite(before, sealKey, ca)
 	if err != nil {
@@ -202,7 +202,7 @@ func (c Config) servers(before keeper, public map[string]string, sealKey, ca str
 	return files, nil
 }
 
-// sealSeed returns a seed for seals, or a new one, and its public key.
+// sealSeed returns a seed, a new one if it is "", and its public key.
 func sealSeed(seed string) (text, public string, err error) {
 	if seed == "" {
 		return seal.Generate()
@@ -213,7 +213,7 @@ func sealSeed(seed string) (text, public string, err error) {
 
 func trimmed(seed string) string { return strings.TrimSpace(seed) }
 
-// userKey returns the key of a seed, or a new one.
+// userKey returns a seed, a new one if it is "", and its public key.
 func userKey(seed string) (text, public string, err error) {
 	var key nkeys.KeyPair
 	if seed == "" {
@@ -233,8 +233,8 @@ func userKey(seed string) (text, public string, err error) {
 	return string(raw) + "\n", public, err
 }
 
-// environment returns the variables with which a user's process connects. sealKey is the
-// public key of what operators seal.
+// environment returns the variables with which the process of a user connects. sealKey is the
+// public key of the operators' seed.
 func (c Config) environment(user, sealKey string) string {
 	lines := []string{
 		"UNLOOP_NATS=" + c.URL(),
@@ -265,7 +265,7 @@ func (c Config) environment(user, sealKey string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// operatorLines are the variables of operators alone.
+// operatorLines returns the variables that only operators have.
 func (c Config) operatorLines(sealKey string) (lines []string) {
 	if c.Partitions > 1 {
 		lines = append(lines, fmt.Sprint("UNLOOP_PARTITIONS=", c.Partitions))

@@ -1,8 +1,8 @@
-// Package natsconfig writes the configuration of NATS servers for Unloop: an account with a
-// user for each service, an account for readers, certificates, a cluster, and the files for
-// each user's connection.
+// Package natsconfig writes configurations of NATS servers for Unloop: a cluster, certificates,
+// an account with a user for each service, one for readers, and the files with which each user
+// connects.
 //
-// It takes the permissions from package natsperm, and knows no service.
+// The permissions are those of package natsperm. It does not know the services.
 package natsconfig
 
 import (
@@ -16,8 +16,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/partition"
 )
 
-// Account, Readers and System are the accounts of the configuration: that of Unloop, that
-// of users who only read, and that of the servers.
+// The accounts: that of Unloop, that of users who only read, and that of the servers.
 const (
 	Account = "UNLOOP"
 	Readers = "UNLOOP_READERS"
@@ -27,55 +26,56 @@ const (
 // SystemUser is the user of the account System.
 const SystemUser = "system"
 
-// ErrInvalid means that a configuration can't be written as asked.
+// ErrInvalid means that a configuration is not valid.
 var ErrInvalid = errors.New("NATS configuration")
 
 // Node is one server.
 type Node struct {
-	// Name is unique; Host is the name or address at which clients and the other servers
+	// Name is unique. Host is the name or address at which clients and the other servers
 	// reach it.
 	Name, Host            string
 	ClientPort, RoutePort int
-	// LeafPort is where servers of other regions connect, if any may join.
+	// LeafPort is for servers of other regions, if any may join.
 	LeafPort int
-	// MonitorPort is for HTTP on loopback, or on Listen if that is not loopback; 0 for none.
+	// MonitorPort is for health checks and metrics over HTTP; 0 for none.
 	MonitorPort int
 }
 
-// TLS says which certificates servers show. The zero value is none.
+// TLS says which certificates the servers use. The zero value means none.
 type TLS struct {
-	// On asks for certificates of an authority of their own, which are made.
+	// On creates a certificate authority and certificates.
 	On bool
-	// CA, Cert and Key are files of the operator instead, as the servers see them.
+	// CA, Cert and Key are the paths of existing files on the servers instead.
 	CA, Cert, Key string
-	// Names are further names and addresses in the certificates that are made.
+	// Names are further names and addresses in the created certificates.
 	Names []string
 }
 
 func (t TLS) enabled() bool { return t.On || t.Cert != "" }
 
-// Config says what is written.
+// Config describes the servers.
 type Config struct {
 	Nodes []Node
-	// Listen is the address that servers listen at.
+	// Listen is the address on which servers listen.
 	Listen string
 	TLS    TLS
-	// Domain is the JetStream domain; empty for none. It is the name of a region.
+	// Domain is the JetStream domain, which is the name of the region; "" for none.
 	Domain string
-	// Regions are the regions that may join this one, the origin of policies and overrides.
+	// Regions are the regions that may join this one, which is then the origin of policies and
+	// overrides.
 	Regions []string
 	// Origin is the region that this one joins; nil for none.
 	Origin *Invitation
-	// StoreDir is where each server stores; %s stands for its name.
+	// StoreDir is the storage folder of each server; %s stands for its name.
 	StoreDir string
-	// MaxFileStore bounds what each server stores, such as 10GB; empty for the server's
+	// MaxFileStore is the storage limit of each server, such as 10GB; "" for the server's
 	// default.
 	MaxFileStore string
-	// ServerDir and ClientDir are the folder of the files as servers and clients see it.
+	// ServerDir and ClientDir are the paths of the written folder on servers and clients.
 	ServerDir, ClientDir string
 	// Replicas of streams.
 	Replicas int
-	// Partitions that users may use, of each bucket that is spread; 0 means 1.
+	// Partitions is the largest number of partitions that users may use; 0 means 1.
 	Partitions int
 }
 
@@ -85,7 +85,7 @@ var (
 	sizeForm   = regexp.MustCompile(`^\d+(K|M|G|T|KB|MB|GB|TB|KiB|MiB|GiB|TiB)?$`)
 )
 
-// Validate returns every fault of the configuration.
+// Validate returns all faults of the configuration.
 func (c Config) Validate() error {
 	var faults []error
 	check := func(ok bool, format string, args ...any) {

@@ -12,32 +12,32 @@ import (
 	"github.com/unloop/unloop/schemas/kit/seal"
 )
 
-// Files of a region: how it identifies to the origin, and the origin's authority.
+// Files of a region that joins: its credentials for the origin, and the origin's CA certificate.
 const (
 	fileLink     = "link.conf"
 	fileOriginCA = "origin-ca.pem"
 )
 
-// Invitation is what a region needs to join the origin of policies and overrides.
+// Invitation is the file with which a region joins the origin of policies and overrides.
 type Invitation struct {
-	// Region is the name of the one that joins, Origin that of the other.
+	// Region is the name of the region that joins, Origin that of the other.
 	Region string `json:"region"`
 	Origin string `json:"origin"`
 	// URLs are the addresses of the origin's servers for leaf nodes.
 	URLs []string `json:"urls"`
 	// Seed is the nkey seed of the region's servers.
 	Seed string `json:"seed"`
-	// CA has the origin's authority as PEM; or CAFile its path on servers.
+	// CA is the origin's CA certificate (PEM), or CAFile its path on servers.
 	CA     string `json:"ca,omitempty"`
 	CAFile string `json:"ca_file,omitempty"`
 	// SealKey is the public key of the origin's operators.
 	SealKey string `json:"seal_key"`
 }
 
-// InvitationFile returns the name of the file that a region joins with.
+// InvitationFile returns the name of the file with which a region joins.
 func InvitationFile(region string) string { return "region-" + region + ".json" }
 
-// ReadInvitation reads the file that a region joins with.
+// ReadInvitation reads the file with which a region joins.
 func ReadInvitation(file string) (*Invitation, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -45,11 +45,11 @@ func ReadInvitation(file string) (*Invitation, error) {
 	}
 	var v Invitation
 	if err := json.Unmarshal(text, &v); err != nil {
-		return nil, fmt.Errorf("%w: %s is no file of a region (%s): %w", ErrInvalid, file, InvitationFile("NAME"), err)
+		return nil, fmt.Errorf("%w: %s is not the file of a region (%s): %w", ErrInvalid, file, InvitationFile("NAME"), err)
 	}
 	_, err = seal.NewTrust(v.SealKey)
 	if _, _, keyErr := userKey(v.Seed); v.Seed == "" || keyErr != nil || err != nil || !domainForm.MatchString(v.Region) || !domainForm.MatchString(v.Origin) || len(v.URLs) == 0 {
-		return nil, fmt.Errorf("%w: %s is no whole file of a region (%s)", ErrInvalid, file, InvitationFile("NAME"))
+		return nil, fmt.Errorf("%w: %s is not the complete file of a region (%s)", ErrInvalid, file, InvitationFile("NAME"))
 	}
 	return &v, nil
 }
@@ -60,11 +60,11 @@ type link struct {
 	invitation Invitation
 }
 
-// invite returns the regions that may join. Their keys are kept.
+// invite returns the regions that may join. It reuses existing keys.
 func (c Config) invite(before keeper, sealKey, ca string) (all []link, err error) {
 	for _, region := range c.Regions {
 		var was Invitation
-		_ = json.Unmarshal([]byte(before.read(InvitationFile(region))), &was) // one that is not there is made anew
+		_ = json.Unmarshal([]byte(before.read(InvitationFile(region))), &was) // a missing one has no seed
 		seed, public, err := userKey(was.Seed)
 		if err != nil {
 			return nil, fmt.Errorf("key in %s: %w", InvitationFile(region), err)
@@ -105,7 +105,7 @@ func (c Config) joining() (files []file) {
 	return files
 }
 
-// originCA returns the path of the origin's authority on servers.
+// originCA returns the path of the origin's CA certificate on servers.
 func (c Config) originCA() string {
 	if c.Origin == nil {
 		return ""

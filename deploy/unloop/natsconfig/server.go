@@ -24,7 +24,7 @@ var serverTemplate = template.Must(template.New("server").Funcs(template.FuncMap
 	},
 }).Parse(serverText))
 
-// quote returns a string as a value. The forms that are allowed need no escapes but these.
+// quote returns a string as a quoted value. Validate admits no others that need escapes.
 func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
@@ -71,9 +71,9 @@ func (c Config) server(n Node, public map[string]string, links []link) (string, 
 	return text.String(), nil
 }
 
-// serverName returns the name of a server. Two leaf nodes whose server and cluster have the
-// same names are taken for one that has reconnected, and the first is dropped. The name of a
-// cluster's server never changes, since it stands for the replicas that the server holds.
+// serverName returns the name of a server. NATS takes two leaf nodes with the same names of
+// server and cluster for one that has reconnected, and drops the first. The name of a server
+// in a cluster must never change, because it identifies the replicas on that server.
 func (c Config) serverName(n Node) string {
 	if len(c.Nodes) > 1 {
 		return n.Name
@@ -81,7 +81,7 @@ func (c Config) serverName(n Node) string {
 	return c.inRegion(n.Name)
 }
 
-// inRegion returns a name that no other region has.
+// inRegion makes a name unique among regions.
 func (c Config) inRegion(name string) string {
 	if c.Origin != nil || len(c.Regions) > 0 {
 		return name + "-" + c.Domain

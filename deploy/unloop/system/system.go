@@ -1,6 +1,6 @@
-// Package system puts all services into one process, on an embedded NATS
-// server or on a cluster elsewhere. `unloop up`, `unloop exec` and end-to-end
-// tests start it; the services do not know that they share a process.
+// Package system runs all services in one process, with an embedded NATS server or a cluster
+// elsewhere. `unloop up`, `unloop exec` and end-to-end tests use it. The services do not know
+// that they share a process.
 package system
 
 import (
@@ -31,36 +31,35 @@ type Config struct {
 	Admin string
 	// AdminAuth are the keys of the admin port, in the form that service.AdminGuard reads.
 	AdminAuth []string
-	// PublicURL is the address at which people open the dashboard; "" is the admin port, if
-	// only this machine reaches that.
+	// PublicURL is the address at which people open the dashboard. "" means the admin port, if
+	// it is on a loopback address.
 	PublicURL string
-	// NATS is the URL of servers elsewhere; if it is empty, a server is embedded.
+	// NATS is the URL of servers elsewhere; "" starts an embedded server.
 	NATS string
 	// Connect has the flags for connections to servers elsewhere.
 	Connect natskit.Settings
-	// Trust says which records of operators are good.
+	// Trust says which records of operators to accept.
 	Trust    seal.Trust
 	Replicas int
 	Embedded natskit.EmbeddedConfig
-	// OverNATS has the services send each other every request over NATS, as separate
-	// processes do; otherwise requests stay within the process where they can.
-	OverNATS bool
-	Gateway  gateway.Config
-	Notifier notifier.Config
-	// Embedworker selects the embedder that texts are compared with.
+	// OverNATS makes services send each other all requests over NATS, as separate processes
+	// do, instead of calling each other where they can.
+	OverNATS    bool
+	Gateway     gateway.Config
+	Notifier    notifier.Config
 	Embedworker embedworker.Config
-	// Traces sends the spans of all services; nil sends none. The system closes it.
+	// Traces exports the spans of all services; nil exports none. The system closes it.
 	Traces *tracing.Provider
-	// Clock is the time for windows, cooldowns and blocks; nil is the NATS server's for
-	// detectors and workers, and the machine's for gateways.
+	// Clock is the clock for windows, cooldowns and blocks. If it is nil, detectors and workers
+	// use the NATS server's clock, and gateways the machine's.
 	Clock func() time.Time
 }
 
-// FreePort is the address of a loopback port that the system chooses.
+// FreePort is the address of a free loopback port, which the operating system chooses.
 const FreePort = "127.0.0.1:0"
 
-// DefaultConfig returns the services' defaults on free loopback ports. The embedded
-// server stores in memory and does not listen.
+// DefaultConfig returns the services' defaults, with free loopback ports and an embedded NATS
+// server that stores in memory and does not listen.
 func DefaultConfig() Config {
 	cfg := Config{
 		Admin: FreePort, Replicas: 1, Embedded: natskit.EmbeddedConfig{DataDir: natskit.InMemory},
@@ -74,7 +73,7 @@ func DefaultConfig() Config {
 // System is all of Unloop in one process. Make it with New, and call Run once.
 type System struct {
 	embedded *natskit.Embedded
-	// stopGuard ends the goroutine that restarts the embedded server.
+	// stopGuard stops the goroutine that restarts the embedded server.
 	stopGuard context.CancelFunc
 	url       string
 	settings  natskit.Settings
@@ -90,8 +89,8 @@ type System struct {
 	log       *slog.Logger
 }
 
-// New starts the embedded server and makes the services. If it returns an error,
-// everything that it started is stopped.
+// New starts the embedded server and makes the services. If it fails, it stops everything
+// that it started.
 func New(cfg Config, log *slog.Logger) (_ *System, err error) {
 	s := &System{traces: cfg.Traces, dashboard: cfg.Notifier.Dashboard, url: cfg.NATS, settings: cfg.Connect, layout: natskit.Layout{Replicas: cfg.Replicas}, metrics: service.NewRegistry(), log: log}
 	if !cfg.OverNATS {
@@ -128,7 +127,7 @@ func New(cfg Config, log *slog.Logger) (_ *System, err error) {
 	return s, nil
 }
 
-// embed starts the embedded server, which is restarted until the system ends.
+// embed starts the embedded server, and restarts it as needed until the system is closed.
 func (s *System) embed(cfg natskit.EmbeddedConfig) (err error) {
 	if s.embedded, err = natskit.StartEmbedded(cfg, s.log); err != nil {
 		return err
@@ -198,8 +197,7 @@ func (s *System) URL() string { return localURL(s.gateway.Addr()) }
 // BesideAddr returns the address at which other gateways ask over gRPC; "" for none.
 func (s *System) BesideAddr() string { return s.gateway.BesideAddr() }
 
-// localURL returns the URL at which programs of this machine reach an address that is
-// listened at.
+// localURL returns the URL at which programs on this machine reach a listening address.
 func localURL(addr string) string {
 	at, err := netip.ParseAddrPort(addr)
 	if err == nil && at.Addr().IsUnspecified() {
@@ -208,7 +206,7 @@ func localURL(addr string) string {
 	return "http://" + addr
 }
 
-// DashboardURL returns the address of the page of loops; "" if it is turned off.
+// DashboardURL returns the address of the dashboard; "" if it is turned off.
 func (s *System) DashboardURL() string {
 	if !s.dashboard {
 		return ""
@@ -219,11 +217,10 @@ func (s *System) DashboardURL() string {
 // AdminURL returns the address of the admin port.
 func (s *System) AdminURL() string { return localURL(s.admin.Addr()) }
 
-// NATSURL returns the address for NATS clients, with the embedded server's token.
+// NATSURL returns the address for NATS clients, with the token of the embedded server.
 func (s *System) NATSURL() string { return s.url }
 
-// Connect returns a connection to NATS for the caller, beside those of the
-// services.
+// Connect returns a new connection to NATS.
 func (s *System) Connect() (*nats.Conn, error) {
 	if s.embedded != nil {
 		return s.embedded.Attach()
@@ -231,7 +228,7 @@ func (s *System) Connect() (*nats.Conn, error) {
 	return s.settings.Dial(s.url, "unloop", nil)
 }
 
-// Wait returns when every service is ready.
+// Wait waits until every service is ready.
 func (s *System) Wait(ctx context.Context) error {
 	for _, svc := range s.services() {
 		if err := svc.Readiness().Wait(ctx); err != nil {
@@ -241,11 +238,11 @@ func (s *System) Wait(ctx context.Context) error {
 	return nil
 }
 
-// Metrics describes the metrics of all services.
+// Metrics returns the metrics of all services.
 func (s *System) Metrics() prometheus.Collector { return s.metrics }
 
-// Run runs the services until the context ends or one of them fails. The gateway
-// stops first, so that the requests in flight still find a detector.
+// Run runs the services until the context ends or one of them fails. The gateway stops first,
+// so that requests in flight still find a detector.
 func (s *System) Run(ctx context.Context) error {
 	defer s.close()
 	failed, fail := context.WithCancelCause(ctx)

@@ -9,14 +9,14 @@ import (
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
-type natsCmd struct {
+type natsServeCmd struct {
 	service.Process `group:"process"`
 	NATSListen      string `name:"nats-listen" default:"127.0.0.1:4222" placeholder:"ADDR" help:"Address of the NATS server."`
 	DataDir         string `placeholder:"DIR" help:"Storage folder; \"memory\" stores nothing on disk. Default: unloop in the user's state folder."`
 }
 
 // Run runs the embedded NATS server until the context ends.
-func (c *natsCmd) Run(ctx context.Context, std streams) error {
+func (c *natsServeCmd) Run(ctx context.Context, std streams) error {
 	if err := c.CheckLoopback("--nats-listen", c.NATSListen); err != nil {
 		return err
 	}
