@@ -13,17 +13,16 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
-// gather is how long decisions that compare texts wait for those of other checks of the
-// same message, so that they share a reply.
-const gather = 500 * time.Microsecond
+// batchDelay is how long a decision that took a comparison of texts waits for others of the
+// same message, to share a reply with them.
+const batchDelay = 500 * time.Microsecond
 
-// patience is how long a gateway waits for a sign that nothing but comparisons is left to
-// do.
-const patience = 2 * time.Millisecond
+// comparingDelay is the time after which a gateway is told that only comparisons are left.
+const comparingDelay = 2 * time.Millisecond
 
-// answer is a message with checks that are being decided. Decisions that need no
-// comparison of texts are sent as soon as all writes are stored, the others as they come.
-// A gateway that takes no parts gets all of them together.
+// answer decides the checks of one message. Decisions that need no comparison of texts are sent
+// as soon as all writes are stored, the others as they are made. A gateway that takes no parts
+// gets all of them together.
 type answer struct {
 	d      *Detector
 	req    natskit.Request
@@ -40,13 +39,13 @@ type answer struct {
 
 	mu        sync.Mutex
 	decisions []*checkpb.Decision
-	// ready are the places of the decisions that were not sent yet.
+	// ready are the indexes of decisions that were made and not sent yet.
 	ready []uint32
 	left  int
 	over  bool
 }
 
-// start begins with all checks of a batch and answers them when their writes are stored.
+// start starts the writes of all checks of a batch, and answers the batch when they are stored.
 func (d *Detector) start(req natskit.Request, batch *checkpb.CheckBatch) {
 	n := len(batch.GetChecks())
 	a := &answer{d: d, req: req, batch: batch, checks: make([]*decide.Check, n), decisions: make([]*checkpb.Decision, n), left: n, spans: d.startSpans(batch)}
@@ -66,8 +65,8 @@ func (d *Detector) start(req natskit.Request, batch *checkpb.CheckBatch) {
 	written()
 }
 
-// conclude decides all checks, whose writes are stored, and does not wait for those that
-// wait for something else.
+// conclude decides all checks once their writes are stored. Goroutines decide those that wait
+// for something else.
 func (a *answer) conclude() {
 	var waiting []int
 	for i, check := range a.checks {
@@ -85,7 +84,7 @@ func (a *answer) conclude() {
 		if len(waiting) < len(a.checks) {
 			a.send()
 		} else {
-			a.late = time.AfterFunc(patience, a.send) // lets the gateway send more meanwhile
+			a.late = time.AfterFunc(comparingDelay, a.send) // lets the gateway send more meanwhile
 		}
 	}
 	for _, i := range waiting {
@@ -93,7 +92,7 @@ func (a *answer) conclude() {
 	}
 }
 
-// finish decides a check that waits for something.
+// finish decides a check that has to wait.
 func (a *answer) finish(i int) {
 	if left := a.decide(i); left == 0 {
 		a.send()
@@ -102,7 +101,7 @@ func (a *answer) finish(i int) {
 	}
 }
 
-// decide decides a check and returns how many are left.
+// decide decides a check and returns the number of undecided ones.
 func (a *answer) decide(i int) (left int) {
 	var decision *checkpb.Decision
 	if a.spans == nil {
@@ -120,13 +119,13 @@ func (a *answer) decide(i int) (left int) {
 	return a.left
 }
 
-// sendLater sends the first decision that is ready after a while, with those that come
-// until then.
+// sendLater sends the first decision that is ready after batchDelay, with those made until
+// then.
 func (a *answer) sendLater() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.ready) == 1 {
-		time.AfterFunc(gather, a.send)
+		time.AfterFunc(batchDelay, a.send)
 	}
 }
 

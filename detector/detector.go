@@ -54,10 +54,10 @@ type Detector struct {
 	releaser  release.Releaser
 	metrics   *metrics.Metrics
 	ready     service.Readiness
-	// slots has one element for each message under way, and is full once the
-	// detector has stopped.
+	// slots has one element for each message in flight, and is full once the detector has
+	// stopped.
 	slots chan struct{}
-	// goroutines run what waits for something.
+	// goroutines run work that waits.
 	goroutines *spare.Goroutines
 }
 
@@ -98,7 +98,7 @@ func New(deps service.Deps, opts ...Option) (*Detector, error) {
 	return d, nil
 }
 
-// wire makes the parts that use the records.
+// wire makes the components that use stored records.
 func (d *Detector) wire(owners ledger.Option) {
 	nc, reg := d.deps.NATS, d.deps.Metrics
 	counters := ledger.New[counter.State](nc, schemas.BucketCounters, reg, owners, ledger.WithPacked())
@@ -125,8 +125,8 @@ func (d *Detector) Describe(s *status.Status) { s.Partitions = d.deps.NATS.Parti
 // Readiness reports whether the detector takes checks.
 func (d *Detector) Readiness() *service.Readiness { return &d.ready }
 
-// Streams returns the streams that the detector needs. It also creates those that it only
-// measures, or that nobody else may be there to create.
+// Streams returns the streams that the detector needs, and those that it creates only because
+// it monitors them or because no other service may be there to do so.
 func (*Detector) Streams() (needed, others []string) {
 	needed = []string{schemas.StreamEvents}
 	for _, bucket := range []string{schemas.BucketCounters, schemas.BucketBlocks, schemas.BucketIncidents, schemas.BucketTimers, schemas.BucketSessions, schemas.BucketLimits, schemas.BucketBudgets} {
@@ -158,11 +158,11 @@ func (d *Detector) Run(ctx context.Context) error {
 	stopOutcomes := d.deps.InProcess.Serve(schemas.SubjectOutcome, d.onOutcome)
 	writing, stopWriting := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWriting()
-	var behind sync.WaitGroup
-	behind.Go(func() { d.incidents.Run(writing) })
-	behind.Go(func() { d.incidents.ResolveExpired(ctx) })
-	behind.Go(func() { d.blocks.Follow(ctx, reconnected) })
-	behind.Go(func() { d.fill.Run(writing) })
+	var background sync.WaitGroup
+	background.Go(func() { d.incidents.Run(writing) })
+	background.Go(func() { d.incidents.ResolveExpired(ctx) })
+	background.Go(func() { d.blocks.Follow(ctx, reconnected) })
+	background.Go(func() { d.fill.Run(writing) })
 
 	d.ready.Set(nil)
 	<-ctx.Done()
@@ -171,7 +171,7 @@ func (d *Detector) Run(ctx context.Context) error {
 	stopOutcomes()
 	d.stop(unsubscribe)
 	stopWriting()
-	behind.Wait()
+	background.Wait()
 	return nil
 }
 

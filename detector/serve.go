@@ -27,7 +27,7 @@ func (d *Detector) enter() bool {
 
 func (d *Detector) leave() { <-d.slots }
 
-// run answers a request in a goroutine of its own, if a slot is free, else with refusal.
+// run answers a request in a goroutine if a slot is free, and otherwise with refusal.
 func (d *Detector) run(req natskit.Request, work func() proto.Message, refusal proto.Message) {
 	if !d.enter() {
 		d.reply(req, refusal)

@@ -12,9 +12,9 @@ import (
 	"github.com/unloop/unloop/schemas/kit/tracing"
 )
 
-// startSpans begins the span of each check of a batch whose gateway traces it, and puts it
-// in the place of the gateway's for those that get the check or a part of it. Checks of one
-// message have different parents. It returns nil if traces are turned off.
+// startSpans starts a span for each check whose gateway traces it, and makes it the parent for
+// detectors that get a part of the check. Checks of one message have different parents. It
+// returns nil if tracing is off.
 func (d *Detector) startSpans(batch *checkpb.CheckBatch) []trace.Span {
 	if d.deps.Traces == nil {
 		return nil

@@ -37,8 +37,8 @@ const (
 	maxRecord = 64 << 10
 	// loadTimeout bounds the reading of the stored blocks at the start.
 	loadTimeout = 2 * time.Second
-	// lateness is how long after a release a message about a block from before it may come,
-	// and maxForgotten bounds the counters for which that is remembered.
+	// lateness is how long after a release a message about an earlier block may arrive, and
+	// maxForgotten bounds the releases that are remembered for that time.
 	lateness     = time.Minute
 	maxForgotten = 10_000
 )
@@ -46,7 +46,7 @@ const (
 // record is what the bucket holds of one counter. Its blocks are never changed.
 type record struct {
 	Blocks []*storepb.Block
-	// load is the number of the reading that it was last seen in or after.
+	// load is the number of the newest Load when the record was last seen.
 	load int
 }
 
@@ -76,9 +76,9 @@ type Blocks struct {
 
 	mu       sync.Mutex
 	standing map[string]record
-	// forgotten is when blocks of a counter were forgotten.
+	// forgotten has the newest release of each counter.
 	forgotten map[string]forgotten
-	// loads counts the readings of the stored blocks.
+	// loads counts the calls of Load.
 	loads int
 }
 
@@ -92,7 +92,7 @@ type forgotten struct {
 // ends reports whether the release ends a block.
 func (f forgotten) ends(b *storepb.Block) bool { return b.Began <= f.at && isOf(b, f.mark) }
 
-// isOf reports whether a block is of a part of its record; of one without parts, it is.
+// isOf reports whether a block is one of the given part of its record, or of the whole record.
 func isOf(b *storepb.Block, mark string) bool { return mark == "" || b.Mark == "" || b.Mark == mark }
 
 // New returns blocks that remember nothing yet.
@@ -103,7 +103,7 @@ func New(conn *natskit.Conn, reg prometheus.Registerer, log *slog.Logger, now fu
 	}
 }
 
-// learn takes the record of a counter.
+// learn remembers the record of a counter.
 func (b *Blocks) learn(key string, r record, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -194,7 +194,7 @@ func (b *Blocks) Keep(c *evaluate.Cooldown) {
 	})
 }
 
-// OnStored takes a block that another detector stores.
+// OnStored remembers the blocks that another detector stores.
 func (b *Blocks) OnStored(m *nats.Msg) {
 	var r record
 	if len(m.Data) > 0 && len(m.Data) <= maxRecord && r.Parse(m.Data) == nil {

@@ -81,8 +81,8 @@ func (c *Comparer) await(ctx context.Context, s *evaluate.Semantic, q *query) Re
 	return r
 }
 
-// start starts a comparison, which goes on when its request does not wait any longer
-// and when the detector stops. It returns false if too many are under way.
+// start starts a comparison, which goes on when its request does not wait any longer and when
+// the detector stops. It returns false if too many are in flight.
 func (c *Comparer) start(ctx context.Context, s *evaluate.Semantic, q *query) (<-chan Result, bool) {
 	if c.asked.Add(1) > maxAsked {
 		c.asked.Add(-1)
@@ -133,8 +133,8 @@ func (c *Comparer) update(ctx context.Context, s *evaluate.Semantic, likely bool
 	return err
 }
 
-// apply applies a step. No streak is stored before the workers have a note that there may
-// be one: where they have none, a text that is not a match needs no look at the streak.
+// apply applies a step. It tells the workers before it stores a streak: for scopes in which
+// they know of none, detectors do not read the streak for texts that match nothing.
 func (c *Comparer) apply(ctx context.Context, s *evaluate.Semantic, likely bool, step ledger.Step[streak.State]) error {
 	noted, wanting := false, likely
 	for {
@@ -156,8 +156,8 @@ func (c *Comparer) apply(ctx context.Context, s *evaluate.Semantic, likely bool,
 	}
 }
 
-// expect has the workers note that a streak is about to be stored. Without them there is
-// no note, and no comparison that would look for it either.
+// expect tells the workers that a streak is about to be stored. Without workers nobody is told,
+// and no comparison needs the streak.
 func (c *Comparer) expect(ctx context.Context, w *checkpb.SemanticWatch) {
 	if time.Now().UnixNano() < c.away.Load() {
 		return

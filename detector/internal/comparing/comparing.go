@@ -31,11 +31,11 @@ const (
 	// AnswerTimeout is how long a comparison is of use: it then applies to the scope's
 	// next request.
 	AnswerTimeout = 3 * time.Second
-	// noteTimeout bounds how long a streak waits for the workers' note of it.
+	// noteTimeout bounds how long the write of a streak waits until the workers know of it.
 	noteTimeout = 250 * time.Millisecond
-	// awayFor is how long no worker is asked after there was none.
+	// awayFor is how long no worker is asked after a request found none.
 	awayFor = 250 * time.Millisecond
-	// maxAsked bounds the comparisons under way; more requests pass without one.
+	// maxAsked bounds the comparisons in flight; further requests pass without one.
 	maxAsked = 4096
 )
 
@@ -56,12 +56,12 @@ type Comparer struct {
 	worker  Worker
 	record  func(context.Context, ...incident.Finding) (loopID string, err error)
 	now     func() time.Time
-	// Patient has every comparison waited for, however long it takes.
+	// Patient makes each request wait for its comparison, however long that takes.
 	Patient bool
 	// Goroutines run comparisons; nil for new ones.
 	Goroutines *spare.Goroutines
 
-	// asked is the number of comparisons under way.
+	// asked is the number of comparisons in flight.
 	asked atomic.Int64
 	// away is the time until which no worker is asked, in Unix nanoseconds.
 	away    atomic.Int64
@@ -99,7 +99,7 @@ func (c *Comparer) begin(run func()) {
 	})
 }
 
-// Wait returns when no comparison is under way.
+// Wait returns when no comparison is in flight.
 func (c *Comparer) Wait() { c.working.Wait() }
 
 // count counts a comparison by its result.
@@ -119,14 +119,13 @@ type query struct {
 	id, replaces string
 
 	mu sync.Mutex
-	// answered says that it is decided what the request gets: result, from the
-	// comparison or without it.
+	// answered says that the request has its result, with or without the comparison.
 	answered bool
 	result   Result
 }
 
-// answer decides what the request gets. It returns false, and the result that was
-// decided before, if there is one.
+// answer sets what the request gets. If that is set already, it returns the earlier result and
+// false.
 func (q *query) answer(r Result) (Result, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -1,33 +1,22 @@
 package counter
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
+
+	"github.com/unloop/unloop/detector/internal/hitid"
 )
 
-// maxAsked bounds the requests that a record waits for after their decision was asked
-// for: more than a client sends at once with the same content.
+// maxAsked bounds the checked requests that a record expects. A client sends fewer at once with
+// the same content.
 const maxAsked = 16
 
-// markSize is the length of a request's mark in bytes. Sixteen random ids have different
-// marks. A client that forges equal ones hides nothing, since each mark stands for a hit
-// that was counted.
-const markSize = 8
-
-// mark returns the part of a request's id that a record keeps.
-func mark(request string) string {
-	sum := sha256.Sum256([]byte(request))
-	return hex.EncodeToString(sum[:markSize])
-}
-
-// expect notes that the request of a check may still come.
+// expect records that the request of a check may follow.
 func (s State) expect(h Hit) State {
 	if !h.Asked || h.Request == "" || h.N > 1 {
 		return s
 	}
 	kept := s.Asked[max(0, len(s.Asked)-maxAsked+1):]
-	s.Asked = append(slices.Clone(kept), mark(h.Request)) // the old state keeps its own
+	s.Asked = append(slices.Clone(kept), hitid.Mark(h.Request)) // the old state keeps its own
 	return s
 }
 
@@ -37,7 +26,7 @@ func (s State) claim(h Hit) (State, bool) {
 	if len(s.Asked) == 0 || s.Count == 0 || h.Asked || h.Request == "" || h.N > 1 {
 		return s, false
 	}
-	i := slices.Index(s.Asked, mark(h.Request))
+	i := slices.Index(s.Asked, hitid.Mark(h.Request))
 	if i < 0 {
 		return s, false
 	}

@@ -22,13 +22,13 @@ const (
 	// do not count themselves. More would let a forged header hide a loop.
 	maxForgiven = 2
 
-	// tolerated is how far a record's times may be ahead of the clock, as records of
-	// other processes are, and records from before a correction of the server's clock.
-	// Until the clock catches up, time stands still for them. Times that are further
-	// ahead are moved back, so that a record neither lasts longer nor loses a block. A
-	// record that is ahead by more than maxAhead is wrong and restarts.
-	tolerated = time.Minute
-	maxAhead  = 24 * time.Hour
+	// maxSkew is how far a record's times may be ahead of the clock: the clocks of processes
+	// differ, and the server's clock is corrected. Time stands still for such a record until
+	// the clock catches up. Times that are further ahead are moved back, so that a record
+	// neither lasts longer nor loses a block. A record that is ahead by more than maxAhead is
+	// corrupt and is reset.
+	maxSkew  = time.Minute
+	maxAhead = 24 * time.Hour
 
 	// MaxThreshold bounds how many hit times a record holds (8 bytes each in
 	// memory, 14 in the bucket).
@@ -89,7 +89,7 @@ type State struct {
 	// Aborted counts calls that were excused because the client left while the
 	// answer came. Only maxForgiven of them are, for as long as the state lasts.
 	Aborted int
-	// Key is the mark of the last counted hit's idempotency key.
+	// Key is the hash of the last counted hit's idempotency key, see hitid.Mark.
 	Key string
 	// Incident is the conversation under which this counter's findings are
 	// reported, from its first finding on.
@@ -99,10 +99,10 @@ type State struct {
 	// Messages is the length of the history that the last counted hit came with; 0 if
 	// that is not known.
 	Messages int
-	// Before are the hits before the history began again, as far as they count.
+	// Before is the number of hits before the agent restarted that still count.
 	Before int
-	// Asked are marks of counted requests that may still arrive at a gateway, oldest
-	// first; see Hit.Asked.
+	// Asked are the hashes of the ids of checked requests that may follow, oldest first; see
+	// Hit.Asked.
 	Asked []string
 	// Rounds is the highest number of identical rounds that a request showed.
 	Rounds int
@@ -113,7 +113,8 @@ type State struct {
 	Slow []int64
 	// Turns are the marks of the parts that were hit last, oldest first.
 	Turns []string
-	// Usual is when the prompt last was a workload that would have fired; 0 for never.
+	// Usual is the last time at which the prompt would have fired but was its caller's usual
+	// workload; 0 for never.
 	Usual int64
 }
 
@@ -131,8 +132,8 @@ type Hit struct {
 	ID string
 	// Request is the id of the request, if it has one.
 	Request string
-	// Asked says that the decision alone was asked for: the request itself may
-	// follow under the same id, and then does not count again.
+	// Asked says that only the decision was asked for. The request may follow under the same
+	// id, and then does not count again.
 	Asked bool
 	// Rounds is how many identical rounds the request's own history ends with.
 	Rounds int
@@ -158,8 +159,7 @@ type Verdict struct {
 	Delay time.Duration
 	// Incident as kept in the state.
 	Incident string
-	// Known says that the hit was counted before, or the request when its decision was
-	// asked for.
+	// Known says that the hit, or the check of its request, was counted before.
 	Known bool
 	// Counted says that the hit was added to the count.
 	Counted bool
@@ -199,7 +199,7 @@ func Step(s State, p Params, h Hit, now time.Time) (State, Verdict) {
 		s = count(s.follow(h), p, max(h.N, 1), at)
 		s.Key = ""
 		if h.Key != "" {
-			s.Key = mark(h.Key)
+			s.Key = hitid.Mark(h.Key)
 		}
 		began = s.action(p, false).Stops() && p.Cooldown > 0 && s.BlockedUntil <= at
 	}
@@ -217,8 +217,8 @@ func look(s State, p Params, h Hit, now time.Time) (State, Verdict) {
 	return evaluate(expire(s, p, at), p, h, at, false)
 }
 
-// sane returns a state that ends in time even if the clock or the record is wrong, and
-// the time to evaluate it at.
+// sane repairs a state whose times are wrong, so that it expires, and returns the time to
+// evaluate it at.
 func (s State) sane(p Params, now time.Time) (State, int64) {
 	if s.broken() {
 		s = State{}
@@ -227,7 +227,7 @@ func (s State) sane(p Params, now time.Time) (State, int64) {
 	switch ahead := s.Last - at; {
 	case ahead > maxAhead.Milliseconds():
 		s = State{}
-	case ahead > tolerated.Milliseconds():
+	case ahead > maxSkew.Milliseconds():
 		s = s.moved(-ahead)
 	default:
 		at = max(at, s.Last)
@@ -236,7 +236,7 @@ func (s State) sane(p Params, now time.Time) (State, int64) {
 	return s, at
 }
 
-// moved returns the state with its times moved by milliseconds.
+// moved returns the state with its times shifted by milliseconds.
 func (s State) moved(by int64) State {
 	s.First, s.Last, s.BlockedUntil, s.Usual = s.First+by, s.Last+by, max(s.BlockedUntil+by, 0), max(s.Usual+by, 0)
 	s.Hits, s.Slow, s.Parts = slices.Clone(s.Hits), slices.Clone(s.Slow), slices.Clone(s.Parts)
@@ -260,9 +260,8 @@ func (s State) broken() bool {
 	return n > 0 && (s.Hits[n-1] > s.Last || !slices.IsSorted(s.Hits))
 }
 
-// Excuse notes that the counted call got no answer, so that its replay does not
-// count. Aborted says that the client left while the answer came, which is excused
-// maxForgiven times.
+// Excuse records that the counted call got no answer, so that its replay does not count.
+// Aborted says that the client left while the answer came, which is excused maxForgiven times.
 func Excuse(s State, aborted bool) State {
 	if s.Count == 0 || aborted && s.Aborted >= maxForgiven {
 		return s
@@ -276,7 +275,7 @@ func Excuse(s State, aborted bool) State {
 
 // forgive reports whether a hit is a retry of a counted one and does not count.
 func (s State) forgive(h Hit) bool {
-	return s.Count > 0 && s.Forgiven < maxForgiven && h.N <= 1 && (h.Retry || s.Excused || h.Key != "" && mark(h.Key) == s.Key)
+	return s.Count > 0 && s.Forgiven < maxForgiven && h.N <= 1 && (h.Retry || s.Excused || h.Key != "" && hitid.Mark(h.Key) == s.Key)
 }
 
 // evaluate returns the verdict on a state at a time.

@@ -19,18 +19,18 @@ import (
 // are parts of one record, so that a request costs one write.
 
 const (
-	// fingerprintSize is the length of a fingerprint. Of one that has parts the
-	// first recordSize bytes name the record, then come half a mark for the session
-	// and half for the model.
+	// fingerprintSize is the length of a fingerprint. In one that has parts, the first
+	// recordSize bytes name the record, the next markHalf the session and the last markHalf the
+	// model.
 	fingerprintSize = 32
 	recordSize      = 16
 	markHalf        = 8
 
-	// maxParts bounds the parts of a record; the one that was hit longest ago goes.
+	// maxParts bounds the parts of a record; the least recently hit one is removed.
 	maxParts = 256
-	// maxIDs bounds the hits of all parts that are remembered, 4 KiB; those of the parts
-	// that were hit longest ago go.
-	maxIDs = 2 * hitid.Most
+	// maxIDs bounds the ids of hits of all parts, to 4 KiB; those of the least recently hit
+	// parts are removed.
+	maxIDs = 2 * hitid.MaxIDs
 	// maxTurns is the number of newest hits whose part is remembered.
 	maxTurns = 4
 	// quickly is the time between two turns within which the same answer to the same
@@ -60,12 +60,12 @@ type Parts struct {
 	SlowHits   int
 	SlowLength time.Duration
 	// HintRounds is the number of identical rounds from which on there is a hint, and
-	// StopRounds that from which on they are stopped; 0 for never. Closed says that they
-	// count only where they come quickly.
+	// StopRounds that from which on they are stopped; 0 for never. Closed says that they count
+	// only if they come quickly.
 	HintRounds, StopRounds int
 	Closed                 bool
-	// Usual says that the prompt is a workload of its caller. Where another detector has found
-	// that, before this one knew the caller at Since, it still is one for a window.
+	// Usual says that the prompt is a usual workload of its caller. Since is when this detector
+	// first saw the caller: what another detector found before then holds for one more window.
 	Usual bool
 	Since time.Time
 }
@@ -195,8 +195,8 @@ func (s *State) slow(p Parts, n int, at int64) int {
 	return len(s.Slow)
 }
 
-// turn notes which part was hit, and reports whether two models of one session were
-// asked in turn, twice. idle is the time since the hit before, in milliseconds.
+// turn records which part was hit, and reports whether two models of one session were asked in
+// turn, twice. idle is the time since the hit before, in milliseconds.
 func (s *State) turn(p Parts, idle int64) bool {
 	if idle >= p.Own.Length.Milliseconds() {
 		s.Turns = nil
@@ -212,7 +212,7 @@ func sameSession(a, b string) bool {
 	return len(a) >= n && len(b) >= n && a[:n] == b[:n]
 }
 
-// tidy returns a copy that may be changed, without parts and hits that are over.
+// tidy returns a copy to be changed, without expired parts and hits.
 func (s State) tidy(p Parts, at int64) State {
 	room := len(s.Parts) + 1
 	if p.TogetherMark != "" {

@@ -158,7 +158,7 @@ func TestPartsOfARecordAreBounded(t *testing.T) {
 	}
 	s = State{}
 	for i := range 3 * maxIDs / 4 { // 512 hits on each of three parts
-		p := parted(t, byte(i/(hitid.Most/2)), 0, func(c *checkpb.Counter) { c.Together, c.Steps[0].At = nil, MaxThreshold })
+		p := parted(t, byte(i/(hitid.MaxIDs/2)), 0, func(c *checkpb.Counter) { c.Together, c.Steps[0].At = nil, MaxThreshold })
 		for n := range 4 {
 			s, _ = StepPart(s, p, Hit{ID: fmt.Sprintf("%06d-%d", i, n)}, epoch)
 		}

@@ -60,7 +60,7 @@ func (s State) message() *storepb.Counter {
 	return m
 }
 
-// since returns times as milliseconds before another one, or the times of those.
+// since converts times to milliseconds before last, and those to times.
 func since(last int64, times []int64) []int64 {
 	if times == nil {
 		return nil

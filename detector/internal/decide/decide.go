@@ -44,7 +44,7 @@ type Records[S any] interface {
 	Read(ctx context.Context, key string) (S, error)
 }
 
-// Sessions are records whose steps need not be stored before they are answered.
+// Sessions are records whose steps can be answered before they are stored.
 type Sessions interface {
 	Records[toolloop.State]
 	// StartBehind is Start that may call done before the step is stored, if behind returns
@@ -109,7 +109,7 @@ type Decider struct {
 	shares shares // of the bucket of budgets
 }
 
-// each calls f for 0 to n-1, at once, and waits.
+// each calls f concurrently for 0 to n-1, and waits.
 func (d *Decider) each(n int, f func(i int)) {
 	if n == 1 || d.InOrder {
 		for i := range n {
@@ -126,14 +126,14 @@ func (d *Decider) each(n int, f func(i int)) {
 
 // Check is a check whose writes have begun. Make it with Start.
 type Check struct {
-	// CompareUntil is when texts are compared no longer; the deadline of the decision's
-	// context if it is zero. It is set before written may wait for a comparison.
+	// CompareUntil is the deadline for comparisons of texts; if zero, that of the context. It
+	// is set before the decision is made.
 	CompareUntil time.Time
 
 	d     *Decider
 	check *checkpb.Check
 	parts []part
-	// open is the number of writes under way, and 1 more while they begin.
+	// open is the number of writes in flight, and one more while they are started.
 	open    atomic.Int64
 	written func()
 	// malformed says that the check has names that are too long.
@@ -142,16 +142,16 @@ type Check struct {
 	// have no result yet.
 	results []evaluate.Result
 	waiting []int
-	// reports says that there are findings for the records of incidents.
+	// reports says that there are findings to record in incidents.
 	reports bool
-	// reported are the keys of the incidents that have the request.
+	// reported are the keys of the incidents in which the request was recorded.
 	reported []string
 }
 
-// Start begins with the writes of a check and calls written once when they are done,
-// perhaps before it returns. While written runs, no other write is acknowledged, so it
-// must not wait. A goroutine for each check that only waits for its writes would cost a
-// tenth more processor time.
+// Start starts the writes of a check and calls written once when they are done, perhaps before
+// Start returns. While written runs, no other write is acknowledged, so it must not wait. A
+// goroutine for each check that only waits for its writes would cost a tenth more processor
+// time.
 func (d *Decider) Start(ctx context.Context, check *checkpb.Check, written func()) *Check {
 	c := &Check{d: d, check: check, written: written, malformed: !evaluate.Bounded(check)}
 	c.open.Store(1)
@@ -171,7 +171,7 @@ func (d *Decider) Start(ctx context.Context, check *checkpb.Check, written func(
 	return c
 }
 
-// done notes the end of one write.
+// done is called at the end of each write.
 func (c *Check) done() {
 	if c.open.Add(-1) > 0 {
 		return
@@ -189,8 +189,7 @@ func (c *Check) done() {
 	c.written()
 }
 
-// Waits reports whether the decision on a check whose writes are done waits for
-// something else.
+// Waits reports whether the decision has to wait for something else than the check's writes.
 func (c *Check) Waits() bool {
 	return len(c.waiting) > 0 || c.reports || len(c.check.GetSemantics()) > 0
 }
@@ -220,9 +219,8 @@ func (c *Check) count(ctx context.Context) *checkpb.Decision {
 	return decision
 }
 
-// Decide returns the decision of all rules, counters and watches of a check whose writes
-// are done: none hides another. Texts are compared last, and only where the request is
-// not stopped anyway.
+// Decide returns the combined decision of all rules, counters and watches of a check whose
+// writes are done. Texts are compared last, and only if the request is not stopped anyway.
 func (c *Check) Decide(ctx context.Context) *checkpb.Decision {
 	if c.malformed {
 		return &checkpb.Decision{Error: c.d.explain(evaluate.ErrMalformed)}
@@ -269,15 +267,15 @@ func (d *Decider) explain(err error) string {
 	}
 }
 
-// finish returns the result of part i, which its write did not give: it hands the step to
-// the detector that owns the record, applies it here if that one does not answer and the
-// record would show that it has the hit, or reads the record for a part that writes nothing.
+// finish returns the result of part i if its write gave none. It hands the step over to the
+// detector that owns the record. If that one does not answer, it applies the step here, unless
+// the hit could count twice. For a part that writes nothing it reads the record.
 func (d *Decider) finish(ctx context.Context, check *checkpb.Check, i int, p *part) evaluate.Result {
 	err := p.err
 	if elsewhere, ok := errors.AsType[*ledger.ElsewhereError](err); ok {
 		reply, gone, sent := d.send(ctx, elsewhere.Owner, &checkpb.Handover{Check: p.handover(check, i)})
 		switch {
-		case gone || sent != nil && p.once && !errors.Is(sent, evaluate.ErrMalformed):
+		case gone || sent != nil && p.idempotent && !errors.Is(sent, evaluate.ErrMalformed):
 			err = wait(ledger.Stay(ctx), p.start)
 		case sent != nil:
 			err = sent
@@ -303,9 +301,8 @@ func wait(ctx context.Context, start func(context.Context, func(error))) error {
 	return <-done
 }
 
-// report records the findings of all parts in their incidents, and tells gateways and the
-// store of the cooldowns that begin. A check that writes nothing only looks up its
-// incidents.
+// report records the findings of all parts in their incidents, and announces and stores the
+// cooldowns that begin. A check that writes nothing only looks up its incidents.
 func (c *Check) report(ctx context.Context) {
 	d := c.d
 	ended, reports := evaluate.Reports(c.check, c.results)
@@ -338,7 +335,7 @@ func (c *Check) report(ctx context.Context) {
 	}
 }
 
-// begin tells gateways and the store of a cooldown.
+// begin announces a cooldown to gateways and stores it.
 func (d *Decider) begin(c *evaluate.Cooldown) {
 	d.broadcast(c.Finding)
 	if d.Cooldowns != nil {

@@ -14,8 +14,8 @@ import (
 // errElsewhere says that the detector that owns a record has not counted.
 var errElsewhere = errors.New("the detector that owns the record did not count")
 
-// send hands work to the detector that owns a record. Gone says that it has counted nothing,
-// and an error that it may not have.
+// send hands work over to the detector that owns a record. gone reports that it has counted
+// nothing; other errors leave that open.
 func (d *Decider) send(ctx context.Context, owner string, h *checkpb.Handover) (reply *checkpb.HandoverReply, gone bool, err error) {
 	reply, gone, err = d.Peers.Send(ctx, owner, h)
 	if err != nil {
@@ -31,7 +31,7 @@ func (d *Decider) send(ctx context.Context, owner string, h *checkpb.Handover) (
 	}
 }
 
-// take takes the verdict of a step that another detector applied.
+// take decodes the verdict of a step that another detector applied.
 func (p *part) take(reply *checkpb.HandoverReply) error {
 	if err := json.Unmarshal(reply.GetVerdict(), p.Verdict()); err != nil {
 		return fmt.Errorf("read the verdict of another detector: %w", err)
@@ -39,8 +39,8 @@ func (p *part) take(reply *checkpb.HandoverReply) error {
 	return nil
 }
 
-// Step applies the step of the one part that another detector handed over, and returns
-// its verdict.
+// Step applies the step of the single part that another detector handed over, and returns its
+// verdict.
 func (d *Decider) Step(ctx context.Context, check *checkpb.Check) *checkpb.HandoverReply {
 	parts := d.parts(check)
 	if len(parts) != 1 || !evaluate.Bounded(check) {

@@ -16,14 +16,14 @@ import (
 	"github.com/unloop/unloop/schemas/kit/ledger"
 )
 
-// update is one update of a record that an outcome asks for.
+// update is one update of a record by an outcome.
 type update struct {
 	start func(ctx context.Context, done func(error))
 	// handover is what the detector that owns the record is sent.
 	handover *checkpb.Handover
-	// again says that an update that may have been made can be tried again.
-	again bool
-	err   error
+	// idempotent says that the update can be retried even if it may have been made.
+	idempotent bool
+	err        error
 }
 
 // Outcome is what a gateway reports about a decided check, with writes that have begun.
@@ -34,8 +34,8 @@ type Outcome struct {
 	writes  sync.WaitGroup
 }
 
-// StartOutcome begins with the writes of an outcome and does not wait for them: counters
-// and texts are excused if their call got no answer, and estimated costs are corrected.
+// StartOutcome starts the writes of an outcome without waiting for them: it excuses counters
+// and texts whose call got no answer, and corrects estimated costs.
 func (d *Decider) StartOutcome(ctx context.Context, o *checkpb.Outcome) *Outcome {
 	out := &Outcome{d: d, updates: d.updates(o)}
 	for i := range out.updates {
@@ -69,18 +69,18 @@ func (o *Outcome) Finish(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// tryAgain is the pause before an update is tried again.
-const tryAgain = 50 * time.Millisecond
+// retryPause is the pause before an update is retried.
+const retryPause = 50 * time.Millisecond
 
-// finishUpdate hands an update to the detector that owns the record, if that is another
-// one. What failed is tried again as long as there is time, if it can't be made twice.
+// finishUpdate hands an update to the detector that owns the record, if that is another one. It
+// retries an idempotent update until the context ends.
 func (d *Decider) finishUpdate(ctx context.Context, u *update) error {
 	err := d.handOver(ctx, u)
-	for err != nil && u.again && !errors.Is(err, evaluate.ErrMalformed) {
+	for err != nil && u.idempotent && !errors.Is(err, evaluate.ErrMalformed) {
 		select {
 		case <-ctx.Done():
 			return err
-		case <-time.After(tryAgain):
+		case <-time.After(retryPause):
 			err = wait(ledger.Stay(ctx), u.start)
 		}
 	}
@@ -120,7 +120,7 @@ func (d *Decider) updates(o *checkpb.Outcome) (all []update) {
 			}
 		}
 		one := newUpdate(d, records, correct, err, &checkpb.Outcome{Corrections: []*checkpb.Correction{c}})
-		one.again = true
+		one.idempotent = true
 		all = append(all, one)
 	}
 	for _, w := range o.GetSemantics() {

@@ -17,24 +17,25 @@ import (
 // part is one rule, counter or tool watch of a check, with its record.
 type part struct {
 	access evaluate.Access
-	// once says that the record has the ids of its hits, so that the step counts once.
-	once bool
-	// budget is the part that may find no room for its record; nil for others.
+	// idempotent says that the record has the ids of its hits, so that a repeated step counts
+	// once.
+	idempotent bool
+	// budget is set if there may be no room for the part's record.
 	budget *budget
-	// counter is the counter as it was moderated, nil for others, and apart says that it does
-	// not add to the count of several sessions.
+	// counter is the moderated counter, nil for other parts; apart says that it does not add to
+	// the count of several sessions.
 	counter *checkpb.Counter
 	apart   bool
 	// start applies the part to its record and calls done once.
 	start func(ctx context.Context, done func(error))
-	// read evaluates the part and leaves its record as it is.
+	// read evaluates the part without changing its record.
 	read func(ctx context.Context) error
 	evaluated
 	// err is the fault of the part or of its write.
 	err error
 }
 
-// evaluated is what the newest step of a part leaves.
+// evaluated has the result of a part's newest step.
 type evaluated interface {
 	// Verdict is all that Result needs.
 	Verdict() any
@@ -67,7 +68,7 @@ func (d *Decider) parts(check *checkpb.Check) []part {
 		out = append(out, d.counterPart(check, c))
 	}
 	for i := range out {
-		out[i].once = true
+		out[i].idempotent = true
 	}
 	for _, w := range check.GetWatches() {
 		one, err := evaluate.NewWatch(check, w)
@@ -96,8 +97,8 @@ func (d *Decider) counterPart(check *checkpb.Check, c *checkpb.Counter) part {
 	return p
 }
 
-// handover returns a check that has only the part, which is number i of a check. What a
-// caller sends is known here: the counter is moderated no more.
+// handover returns a check with the part alone, which is number i of check. Its counter is not
+// moderated again: only this detector knows the caller's traffic.
 func (p *part) handover(check *checkpb.Check, i int) *checkpb.Check {
 	only := evaluate.PartOf(check, i)
 	if p.counter != nil {
@@ -124,8 +125,8 @@ func (r restored) Step(s counter.State, now time.Time) (counter.State, time.Dura
 	return r.Counter.Step(r.cooldowns.Restore(r.key, s, now), now)
 }
 
-// recordRoom is what the record of a budget takes in its bucket beside its key, in bytes.
-const recordRoom = 512
+// recordSize is the size of a budget's record without its key, in bytes.
+const recordSize = 512
 
 // budget is a budget or circuit breaker. A new one for which there is no room counts its
 // request alone; one that has a record keeps counting in it.
@@ -133,7 +134,8 @@ type budget struct {
 	*evaluate.Limit
 	d      *Decider
 	caller string
-	// fresh says that the last step found no record, refused that it was granted none.
+	// fresh says that the last step found no record, and refused that there was no room for a
+	// new one.
 	fresh, refused bool
 	// tight says that the bucket refused the record.
 	tight bool
@@ -162,20 +164,20 @@ func (d *Decider) grant(caller, key string, lasts time.Duration, now time.Time) 
 	if d.Room == nil {
 		return true
 	}
-	size := int64(len(key) + recordRoom)
+	size := int64(len(key) + recordSize)
 	if left, known := d.Room.Left(); known && !d.shares.grant(caller, size, left, lasts, now) {
 		return false
 	}
 	return d.Room.Grant(size)
 }
 
-// fit returns the state of a budget as its bucket has room for it.
+// fit returns the state of a budget, compact if its bucket is full.
 func (d *Decider) fit(s limit.State, tight bool) limit.State {
 	return s.Fit(tight || d.Room != nil && d.Room.Full())
 }
 
-// squeeze writes a budget that its bucket refused once more, as small as it can be. One
-// that has no record counts its request alone.
+// squeeze retries the write of a budget that its bucket refused, in compact form. A budget
+// without a record counts its request alone.
 func (p *part) squeeze(ctx context.Context, refused error) error {
 	if !p.budget.fresh {
 		p.budget.tight = true

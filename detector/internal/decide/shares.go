@@ -10,22 +10,22 @@ import (
 const (
 	// maxHolders bounds the callers whose shares are known.
 	maxHolders = 4096
-	// shareStep is how exactly the end of a record is known.
+	// shareStep is the resolution at which the expiry of records is known.
 	shareStep = time.Hour
-	// sureShare is what each caller may take in any case, in bytes.
-	sureShare = 64 << 10
+	// minShare is what each caller may take in any case, in bytes.
+	minShare = 64 << 10
 )
 
-// shares knows how much of the bucket of budgets the records that each caller began take.
-// Whoever sends requests chooses the keys of budgets by header, and could leave no room to
-// others. The zero value has none.
+// shares tracks how much of the bucket of budgets each caller's records take. Clients choose
+// the keys of budgets by header, so that one could leave no room for others. The zero value is
+// ready to use.
 type shares struct {
 	mu   sync.Mutex
 	held map[string]map[int64]int64 // by caller, bytes by the end of the records in steps
 }
 
-// grant reports whether a caller may begin a record of a size that lasts for a time. It may
-// not hold more than it leaves to all others.
+// grant reports whether a caller may create a record of a size in bytes that lasts for a time.
+// A caller may hold no more than what is left for all others.
 func (s *shares) grant(caller string, size, left int64, lasts time.Duration, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,7 +38,7 @@ func (s *shares) grant(caller string, size, left int64, lasts time.Duration, now
 			sum += held
 		}
 	}
-	if sum > max(left, sureShare) {
+	if sum > max(left, minShare) {
 		return false
 	}
 	if own == nil {
@@ -48,7 +48,7 @@ func (s *shares) grant(caller string, size, left int64, lasts time.Duration, now
 	return true
 }
 
-// begin begins a caller's share, and forgets another one if there are too many.
+// begin starts a caller's share, and forgets another one if there are too many.
 func (s *shares) begin(caller string) map[int64]int64 {
 	if s.held == nil {
 		s.held = map[string]map[int64]int64{}

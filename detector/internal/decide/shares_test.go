@@ -31,7 +31,7 @@ func TestACallerLeavesRoomToOthers(t *testing.T) {
 func TestACallerHasASureShare(t *testing.T) {
 	t.Parallel()
 	var s shares
-	if !s.grant("one", sureShare, 0, time.Hour, time.Now()) || s.grant("one", 1, 0, time.Hour, time.Now()) {
+	if !s.grant("one", minShare, 0, time.Hour, time.Now()) || s.grant("one", 1, 0, time.Hour, time.Now()) {
 		t.Error("a caller's sure share is another one")
 	}
 	for i := range maxHolders + 5 {

@@ -91,7 +91,7 @@ func (h *Counter) Result() Result {
 		return out
 	}
 	f := h.finding()
-	in := noted(h.check, f, v.At)
+	in := newIncident(h.check, f, v.At)
 	in.Conversation, in.Hits = cmp.Or(v.Incident, h.hit.Incident), max(h.hit.N, 1)
 	if v.Known {
 		in.Hits = 0 // its incident has the request already

@@ -1,7 +1,7 @@
-// Package evaluate is the pure step from one part of a check, the stored record that it
-// concerns and a time to the next record and a result: the findings of a rule, a counter, a
-// tool watch or a semantic watch, and what their incidents record. It combines the results
-// of all parts into a decision.
+// Package evaluate evaluates the parts of a check: rules, counters, tool watches and semantic
+// watches. Each step takes a part, its stored record and a time, and returns the next record
+// and a result. The package combines the results of all parts into a decision, and says what
+// their incidents record.
 //
 // It reads and writes check messages for the pure cores (counter, limit, toolloop,
 // streak). It does not know where records are stored, who sent the check, or how texts
@@ -81,7 +81,7 @@ type Incident struct {
 	Over bool
 }
 
-// Conclude returns the decision on the results of all parts, the rules first. The
+// Conclude returns the decision for the results of all parts, those of rules first. The
 // strongest action that is not shadow wins. The error joins those of all parts.
 func Conclude(limits []*checkpb.Limit, results []Result) (*checkpb.Decision, error) {
 	out := &checkpb.Decision{Limits: make([]*checkpb.LimitVerdict, len(limits)), HitCounts: make([]uint32, len(results)-len(limits))}
@@ -126,8 +126,8 @@ func Parts(check *checkpb.Check) int {
 	return len(check.GetLimits()) + len(check.GetCounters()) + len(check.GetWatches())
 }
 
-// PartOf returns what the step of part i depends on: the part and the facts of the request
-// itself. The step knows no other part.
+// PartOf returns a check with all that the step of part i depends on: the part, and the facts
+// of the request itself.
 func PartOf(check *checkpb.Check, i int) *checkpb.Check {
 	part := &checkpb.Check{
 		RequestId: check.GetRequestId(), Identity: check.GetIdentity(), Hits: check.GetHits(), Retry: check.GetRetry(),

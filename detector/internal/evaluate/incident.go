@@ -14,8 +14,8 @@ import (
 	"github.com/unloop/unloop/schemas/openloop"
 )
 
-// noted returns a finding of a check for the record of its incident.
-func noted(check *checkpb.Check, f *checkpb.Finding, at time.Time) Incident {
+// newIncident returns a finding of a check for the record of its incident.
+func newIncident(check *checkpb.Check, f *checkpb.Finding, at time.Time) Incident {
 	return Incident{LoopID: &f.LoopId, Finding: incident.Finding{
 		Conversation: conversation(check, f.GetFingerprint()), Policy: f.GetPolicy(), Detector: f.GetDetector(), Shadow: f.GetShadow(),
 		Action: f.GetAction(), Answer: f.GetAnswer(), Fingerprint: f.GetFingerprint(), Rule: f.GetRule(), Tool: published(f.GetTool()),
@@ -32,7 +32,7 @@ type Report struct {
 	loopIDs  []*string
 }
 
-// Identify notes the incident's id in the findings of the decision.
+// Identify sets the incident's id in the findings of the decision.
 func (r *Report) Identify(loopID string) {
 	for _, id := range r.loopIDs {
 		*id = loopID

@@ -145,7 +145,7 @@ func (l *Limit) incidents(verdict *checkpb.LimitVerdict) (out []Incident) {
 // the breaker.
 func (l *Limit) incident(verdict *checkpb.LimitVerdict) Incident {
 	v := &l.verdict
-	in := noted(l.check, &checkpb.Finding{
+	in := newIncident(l.check, &checkpb.Finding{
 		Policy: l.limit.GetPolicy(), Detector: finding.CircuitBreaker, Shadow: l.limit.GetShadow(), Action: checkpb.Action_ACTION_REJECT,
 		Fingerprint: l.limit.GetKey(), WindowSeconds: uint32(v.Window / time.Second), CooldownSeconds: uint32(v.RetryAfter / time.Second),
 	}, v.At)

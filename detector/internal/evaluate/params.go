@@ -8,17 +8,17 @@ import (
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-// decoded remembers the parameters that checks brought, by their encoded form: those of a
-// policy are the same in each check.
-type decoded[V any] struct {
+// decodeCache caches decoded parameters by their encoded form, which is the same in all checks
+// under one version of a policy.
+type decodeCache[V any] struct {
 	mu    sync.RWMutex
 	known map[string]V
 }
 
-// maxDecoded bounds the parameters that are remembered, of as many policies.
+// maxDecoded is the size at which a cache is emptied.
 const maxDecoded = 1024
 
-func (d *decoded[V]) of(data []byte, decode func([]byte) (V, error)) (V, error) {
+func (d *decodeCache[V]) of(data []byte, decode func([]byte) (V, error)) (V, error) {
 	d.mu.RLock()
 	v, ok := d.known[string(data)]
 	d.mu.RUnlock()
@@ -39,15 +39,15 @@ func (d *decoded[V]) of(data []byte, decode func([]byte) (V, error)) (V, error) 
 }
 
 var (
-	tools     decoded[*policy.Tool]
-	cycles    decoded[*policy.Cycle]
-	semantics decoded[*policy.Semantic]
+	tools     decodeCache[*policy.Tool]
+	cycles    decodeCache[*policy.Cycle]
+	semantics decodeCache[*policy.Semantic]
 )
 
 // watchParams are the parameters of a tool watch.
 type watchParams struct {
 	toolloop.Params
-	// climbs and cycleClimbs report that the actions follow a ladder.
+	// climbs and cycleClimbs report that the policy sets an escalation.
 	climbs, cycleClimbs bool
 }
 
@@ -61,9 +61,9 @@ func paramsOf(w *checkpb.ToolWatch) (p watchParams, err error) {
 	return p, err
 }
 
-// decodeTool returns a tool detector; one that finds nothing for no data. A ladder of
-// actions sets its thresholds: the first step warns, the first that stops blocks, and no
-// number of warnings comes before that.
+// decodeTool returns a tool detector; for no data, one that finds nothing. An escalation sets
+// its thresholds: the first step warns, and the first step that stops is the block, which no
+// number of warnings brings forward.
 func decodeTool(data []byte) (*policy.Tool, error) {
 	t, err := policy.DecodeBlock[policy.Tool](data)
 	switch {
@@ -86,8 +86,8 @@ func decodeTool(data []byte) (*policy.Tool, error) {
 	return t, nil
 }
 
-// decodeCycle returns a cycle detector; one that finds nothing for no data. A ladder of
-// actions begins with its first step.
+// decodeCycle returns a cycle detector; for no data, one that finds nothing. An escalation
+// begins with its first step.
 func decodeCycle(data []byte) (*policy.Cycle, error) {
 	c, err := policy.DecodeBlock[policy.Cycle](data)
 	switch {
@@ -109,5 +109,5 @@ func decodeSemantic(data []byte) (*policy.Semantic, error) {
 	return s, err
 }
 
-// actionOf returns an action of a policy as the wire has it.
+// actionOf returns an action of a policy as a wire value.
 func actionOf(a policy.Action) checkpb.Action { return checkpb.ActionOf(string(a)) }

@@ -98,10 +98,9 @@ var scopeKinds = map[string]semanticpb.ScopeKind{
 	"tenant":  semanticpb.ScopeKind_SCOPE_KIND_TENANT,
 }
 
-// IDs returns the id under which the text is remembered, which begins with what tells
-// requests apart and ends with unique, and the beginning of the id of the text that it
-// replaces; "" for none. A request whose decision was asked for before replaces the
-// text that was remembered then.
+// IDs returns the id under which the text is remembered, which ends with unique, and the prefix
+// of the id of the text that it replaces; "" for none. A request that was checked before
+// replaces the text of its check.
 func (o *Semantic) IDs(unique string) (id, replaces string) {
 	switch request := o.Check.GetRequestId(); {
 	case request == "" || o.Check.GetPeek():
@@ -113,8 +112,7 @@ func (o *Semantic) IDs(unique string) (id, replaces string) {
 	}
 }
 
-// askedID returns the beginning of the ids of texts of a request whose decision was
-// asked for.
+// askedID returns the prefix of the ids of texts of a request that was only checked.
 func askedID(request string) string {
 	sum := sha256.Sum256([]byte(request))
 	return "asked." + hex.EncodeToString(sum[:8]) + "."
@@ -140,8 +138,8 @@ func (o *Semantic) Request(id, replaces string, budget time.Duration) *semanticp
 	return r
 }
 
-// ExpectStreak returns the request to an embedding worker to note that the streak of a
-// watch is about to be written.
+// ExpectStreak returns the request that tells an embedding worker that the streak of a watch is
+// about to be written.
 func ExpectStreak(w *checkpb.SemanticWatch, budget time.Duration) *semanticpb.SemanticRequest {
 	r := &semanticpb.SemanticRequest{ScopeKey: hex.EncodeToString(w.GetScope()), StreakFollows: true, BudgetMs: uint32(budget / time.Millisecond)}
 	if p, err := semanticParams(w); err == nil {
@@ -213,8 +211,7 @@ func similarity(reply *semanticpb.SemanticReply) float64 {
 	return min(reply.GetMaxSimilarity(), math.Nextafter(repeated, 0))
 }
 
-// Recall begins the request in its scope's streak. A ttl of 0 leaves the streak as it
-// is.
+// Recall adds the request to its scope's streak. A ttl of 0 leaves the streak as it is.
 func (o *Semantic) Recall(s streak.State) (next streak.State, r streak.Recalled, ttl time.Duration) {
 	next, r, changed := streak.Recall(s, o.Check.GetRetry())
 	if !changed {
@@ -246,7 +243,7 @@ func (o *Semantic) Postpone(s streak.State, similarity float64) (streak.State, t
 // Incident returns a finding for the record of its incident. A request that was counted
 // when its decision was asked for is no further hit.
 func (o *Semantic) Incident(f *checkpb.Finding, m streak.Match, now time.Time) Incident {
-	in := noted(o.Check, f, now)
+	in := newIncident(o.Check, f, now)
 	in.Conversation = cmp.Or(m.Incident, in.Conversation)
 	if m.Known {
 		in.Hits = 0
@@ -324,9 +321,9 @@ func EndStreak(ref *checkpb.CounterRef, kept time.Duration) Update[streak.State]
 	})
 }
 
-// expected reports whether the newest exchange is a round of calls that the policy
-// expects to be repeated, such as polls, or that are so otherwise; nil for none.
-func expected(check *checkpb.Check, policy string, otherwise func(*checkpb.ToolCall) bool) bool {
+// expected reports whether every call of the newest exchange is one that the policy expects to
+// be repeated, such as a poll, or that satisfies also, which may be nil.
+func expected(check *checkpb.Check, policy string, also func(*checkpb.ToolCall) bool) bool {
 	for _, tools := range check.GetWatches() {
 		items := tools.GetHistory().GetItems()
 		if tools.GetPolicy() != policy || len(items) == 0 {
@@ -335,7 +332,7 @@ func expected(check *checkpb.Check, policy string, otherwise func(*checkpb.ToolC
 		calls := items[len(items)-1].GetCalls()
 		params, err := paramsOf(tools)
 		return err == nil && len(calls) > 0 && !slices.ContainsFunc(calls, func(c *checkpb.ToolCall) bool {
-			return !params.Expects(c.GetTool(), c.GetPoll() || c.GetWait() || otherwise != nil && otherwise(c))
+			return !params.Expects(c.GetTool(), c.GetPoll() || c.GetWait() || also != nil && also(c))
 		})
 	}
 	return false

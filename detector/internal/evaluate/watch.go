@@ -118,7 +118,7 @@ func (v *Watch) Result() Result {
 		if f == nil {
 			continue
 		}
-		in := noted(v.check, f, v.verdict.At)
+		in := newIncident(v.check, f, v.verdict.At)
 		in.Calls = callsOf(&v.verdict.Detections[i])
 		out.Findings, out.Incidents = append(out.Findings, f), append(out.Incidents, in)
 		out.Hits = max(out.Hits, f.GetHitCount())

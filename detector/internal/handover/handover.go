@@ -16,8 +16,8 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
-// timeout bounds the wait for a detector that was handed an update. One that does not
-// answer in time, or takes no updates, is handed nothing for a while.
+// timeout bounds the wait for a detector that was handed an update. A detector that does not
+// answer in time, or refuses, is avoided for a while.
 const timeout = time.Second
 
 // errUnanswered says that another detector did not say whether it has counted.

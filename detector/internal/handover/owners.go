@@ -1,12 +1,12 @@
-// Package handover lets one of several detectors write a record that more than one of them
-// would write at the same time, and hands it the updates of the others.
+// Package handover gives contended records an owner: while several detectors update one record
+// at the same time, one of them makes all the updates and the others hand theirs over to it.
 //
-// Gateways send all checks of a caller to one detector, so that two write a record only if
-// many callers share it, as a budget of a tenant, while detectors come and go, or if a caller
-// has very many requests. With compare-and-set the detector nearest to the server wins
-// nearly always then, and the others spend their time on conflicts. So a record with
-// conflicting writes belongs to one detector for a while. Detectors that disagree on the
-// owner lose only time: writes stay compare-and-set.
+// Gateways send all checks of a caller to one detector. Several detectors write a record if
+// many callers share it, such as the budget of a tenant, while detectors come and go, or if a
+// caller sends very many requests. With compare-and-set, the detector nearest to the server
+// then wins almost every write, and the others spend their time on conflicts. So a record with
+// conflicts belongs to one detector for a while. Detectors that disagree on the owner lose only
+// time: writes stay compare-and-set.
 //
 // The package does not know what is counted.
 package handover
@@ -35,7 +35,7 @@ type Owners struct {
 
 	mu  sync.Mutex
 	hot map[string]time.Time // the time until which a key belongs to one detector
-	// firstOver is the first time at which one of the hot keys may be over.
+	// firstOver is the earliest time at which a hot key may expire.
 	firstOver time.Time
 	// contended is the number of hot keys, to be read without the lock.
 	contended atomic.Int64
@@ -46,7 +46,7 @@ func NewOwners(self string, f *fleet.Fleet, now func() time.Time) *Owners {
 	return &Owners{self: self, fleet: f, now: now, hot: map[string]time.Time{}}
 }
 
-// Contended notes that another detector wrote a key between two writes of this one.
+// Contended records that another detector wrote a key between two writes of this one.
 func (o *Owners) Contended(bucket, key string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -60,7 +60,7 @@ func (o *Owners) Contended(bucket, key string) {
 	}
 }
 
-// sweep forgets the keys whose time is over, and notes when that of the next one is.
+// sweep removes expired keys and records when the next one expires.
 func (o *Owners) sweep(now time.Time) {
 	o.firstOver = now.Add(hot)
 	for key, until := range o.hot {

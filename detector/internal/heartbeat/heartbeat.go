@@ -22,8 +22,8 @@ const (
 	// stalledAfter is how late a beat may be before the detector counts as frozen. It is
 	// less than the silence after which gateways ask another detector.
 	stalledAfter = 5 * schemas.BeatEvery
-	// catchUpTimeout bounds how long messages may take to arrive that the server has
-	// sent before.
+	// catchUpTimeout bounds how long messages that the server has already sent may take to
+	// arrive.
 	catchUpTimeout = time.Second
 )
 
@@ -92,7 +92,7 @@ func (h *Heart) catchUp() {
 	h.conn.CatchUp(catchUpTimeout)
 }
 
-// Await returns when the heart beats again, or when it does not for long.
+// Await returns when the heart beats again, or after catchUpTimeout.
 func (h *Heart) Await() {
 	tick := time.NewTicker(schemas.BeatEvery / 10)
 	defer tick.Stop()

@@ -8,7 +8,7 @@ import (
 func TestTheNewestHitsAreRemembered(t *testing.T) {
 	t.Parallel()
 	var s IDs
-	for i := range 3 * Most {
+	for i := range 3 * MaxIDs {
 		id := fmt.Sprintf("%08d", i)
 		if s.Has(id) {
 			t.Fatalf("%s is there before", id)
@@ -17,11 +17,11 @@ func TestTheNewestHitsAreRemembered(t *testing.T) {
 		if s.With(id) != s {
 			t.Errorf("%s is remembered twice", id)
 		}
-		if !s.Has(id) || len(s) > Most*IDSize {
+		if !s.Has(id) || len(s) > MaxIDs*IDSize {
 			t.Fatalf("after %s: %q", id, s)
 		}
 	}
-	if s.Has("00000000") || !s.Has(fmt.Sprintf("%08d", 2*Most)) {
+	if s.Has("00000000") || !s.Has(fmt.Sprintf("%08d", 2*MaxIDs)) {
 		t.Errorf("remembered: %q", s)
 	}
 }

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// maxFindings bounds a record, whatever a conversation does, and maxCounters
-	// the counters of each detector in it.
+	// maxFindings bounds the findings in a record, and maxCounters the counters of each
+	// detector.
 	maxFindings = 16
 	maxCounters = 64
 	// maxUpdates is how many writes a record remembers: more than are tried again
@@ -33,14 +33,14 @@ const (
 	// FlushEvery is how long findings of an open incident are gathered before its
 	// record is written again.
 	FlushEvery = 500 * time.Millisecond
-	// closing is how long a record outlives its incident at least: findings are
-	// gathered before they are written.
+	// closing is how long a record at least outlives its incident, since findings are gathered
+	// before they are written.
 	closing = 2 * FlushEvery
-	// keepOver is how much longer a record is stored: until a detector runs that resolves
-	// it.
+	// keepOver is how much longer a record is stored, for a detector that starts later to
+	// resolve it.
 	keepOver = 7 * 24 * time.Hour
-	// growth is by what factor an incident grows until loop.ongoing says so, and growthTime
-	// after how much time it does at any rate.
+	// loop.ongoing is published when the number of requests has grown by the factor growth, or
+	// at all within growthTime.
 	growth     = 10
 	growthTime = time.Minute
 )
@@ -83,13 +83,13 @@ type Finding struct {
 	At      time.Time
 }
 
-// Merges reports whether a record may get f and a later finding as one.
+// Merges reports whether f and a later finding can be written as one.
 func (f *Finding) Merges(later *Finding) bool {
 	return f.Detector == later.Detector && f.Rule == later.Rule && f.Action == later.Action &&
 		bytes.Equal(f.Fingerprint, later.Fingerprint)
 }
 
-// Merge returns the finding that a record gets for f and a later one.
+// Merge returns the finding to write for f and a later one.
 func (f *Finding) Merge(later Finding) Finding {
 	later.Hits += f.Hits
 	later.Saved = plus(f.Saved, later.Saved)
@@ -151,19 +151,19 @@ func (r Record) Add(f *Finding) Record {
 	return r
 }
 
-// isLedBy reports whether a finding describes the incident rather than those before: it is
-// stronger, or as strong and of a detector that says more. The order in which findings
-// come makes no difference.
+// isLedBy reports whether a finding describes the incident better than those before: its action
+// is stronger, or as strong and its detector is more specific. The order of the findings makes
+// no difference.
 func (r Record) isLedBy(f *Finding, fp string) bool {
 	return cmp.Or(
 		cmp.Compare(f.Action, checkpb.ActionOf(r.Action)),
-		cmp.Compare(slices.Index(telling, f.Detector), slices.Index(telling, r.Detector)),
+		cmp.Compare(slices.Index(specific, f.Detector), slices.Index(specific, r.Detector)),
 		cmp.Compare(fp, r.Fingerprint),
 	) > 0
 }
 
-// telling are the detectors that name what repeats, the most telling one last.
-var telling = []string{"semantic", "cycle", "tool"}
+// specific are the detectors that name what repeats, the most specific one last.
+var specific = []string{"semantic", "cycle", "tool"}
 
 // at returns the record as of a time. Times that are further ahead than clocks may
 // differ are moved back; the time until the incident's end stays the same.
@@ -233,8 +233,8 @@ func (r Record) Apply(mark string, findings []Finding) (Record, bool) {
 	return r.report(), true
 }
 
-// report notes the incident's size if it has grown so much that loop.ongoing is to be
-// published, which Reported.Number then counts. The first size is that of loop.detected.
+// report records the incident's size if it has grown so much that loop.ongoing is due, and
+// counts that event in Reported.Number. The first size is that of loop.detected.
 func (r Record) report() Record {
 	last := r.Reported
 	switch {

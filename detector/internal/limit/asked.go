@@ -1,20 +1,18 @@
 package limit
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 	"time"
+
+	"github.com/unloop/unloop/detector/internal/hitid"
 )
 
 const (
-	// maxAsked bounds the checks whose requests a record waits for; the request of an
-	// older check takes its cost again.
+	// maxAsked bounds the checks whose requests a record expects; the request of an older check
+	// takes its cost again.
 	maxAsked = 64
-	// askedFor bounds the time between a check and its request.
-	askedFor = 2 * time.Minute
-	// markSize is the length of a request's mark in bytes.
-	markSize = 8
+	// askedTTL bounds the time between a check and its request.
+	askedTTL = 2 * time.Minute
 )
 
 // Request is a request with its cost.
@@ -25,23 +23,18 @@ type Request struct {
 	ID string
 	// Hit names the request, so that it is taken once; "" for one that is sent once.
 	Hit string
-	// Asked says that the decision alone was asked for: the request itself may
-	// follow, and finds its cost taken.
+	// Asked says that only the decision was asked for. The request may follow, and finds its
+	// cost taken.
 	Asked bool
 }
 
 // Asked is the cost that a check took for a request that may follow.
 type Asked struct {
-	// Mark is the beginning of the hash of the request's id, in hex.
+	// Mark is the hitid.Mark of the request's id.
 	Mark string
 	Cost float64
 	// At is when it was taken, in Unix milliseconds.
 	At int64
-}
-
-func mark(request string) string {
-	sum := sha256.Sum256([]byte(request))
-	return hex.EncodeToString(sum[:markSize])
 }
 
 // charge is the cost of a request for each part of a limit.
@@ -55,7 +48,7 @@ func (s State) claim(id string) (State, Asked, bool) {
 	if id == "" || len(s.Asked) == 0 {
 		return s, Asked{}, false
 	}
-	name := mark(id)
+	name := hitid.Mark(id)
 	i := slices.IndexFunc(s.Asked, func(a Asked) bool { return a.Mark == name })
 	if i < 0 {
 		return s, Asked{}, false
@@ -65,28 +58,28 @@ func (s State) claim(id string) (State, Asked, bool) {
 	return s, found, true
 }
 
-// expect notes the cost that a check took.
+// expect records the cost that a check took.
 func (s State) expect(r Request, at int64) State {
 	if !r.Asked || r.ID == "" {
 		return s
 	}
 	kept := make([]Asked, 0, len(s.Asked)+1)
 	for _, a := range s.Asked[max(0, len(s.Asked)-maxAsked+1):] {
-		if at-a.At < askedFor.Milliseconds() {
+		if at-a.At < askedTTL.Milliseconds() {
 			kept = append(kept, a)
 		}
 	}
-	kept = append(kept, Asked{mark(r.ID), r.Cost, at})
+	kept = append(kept, Asked{hitid.Mark(r.ID), r.Cost, at})
 	s.Asked = kept
 	return s
 }
 
-// askedTTL returns how long the request of the newest check may still come.
-func (s State) askedTTL(at int64) time.Duration {
+// askedLeft returns how long the request of the newest check may still come.
+func (s State) askedLeft(at int64) time.Duration {
 	if len(s.Asked) == 0 {
 		return 0
 	}
-	return milliseconds(s.Asked[len(s.Asked)-1].At + askedFor.Milliseconds() - at)
+	return milliseconds(s.Asked[len(s.Asked)-1].At + askedTTL.Milliseconds() - at)
 }
 
 // rest returns the cost of a request beyond the cost that its check took. A budget that

@@ -46,7 +46,7 @@ func (s State) stepBreaker(b Breaker, cost float64, at int64) (State, Verdict) {
 // advance returns the state as of a time, and that time: no earlier than the record's,
 // which is moved back if it is too far ahead.
 func (s State) advance(at int64) (State, int64) {
-	if ahead := s.At - at; ahead > tolerated.Milliseconds() {
+	if ahead := s.At - at; ahead > maxSkew.Milliseconds() {
 		s.Minute, s.Opened = at-at%time.Minute.Milliseconds(), max(s.Opened-ahead, 0)
 	} else {
 		at = max(at, s.At)

@@ -188,15 +188,15 @@ func (s State) refresh(p Params, at int64) State {
 	return s
 }
 
-// tolerated is how far a record's times may be ahead of the clock, as records of other
-// processes are, and records from before a correction of the server's clock. Until the
-// clock catches up, time stands still for them. A bucket or a period that is further
-// ahead restarts, so that it does not last until then.
-const tolerated = time.Minute
+// maxSkew is how far a record's times may be ahead of the clock: the clocks of processes
+// differ, and the server's clock is corrected. Time stands still for such a record until the
+// clock catches up. A bucket or a period that is further ahead is reset, so that it does not
+// last until then.
+const maxSkew = time.Minute
 
 // refill returns the state with the bucket as of a time.
 func (s State) refill(b *Bucket, at int64) State {
-	if s.At == 0 || s.At > at+tolerated.Milliseconds() || !finite(s.Level) {
+	if s.At == 0 || s.At > at+maxSkew.Milliseconds() || !finite(s.Level) {
 		s.Level, s.At = b.Capacity, at
 	}
 	elapsed := max(at-s.At, 0)
@@ -210,7 +210,7 @@ func (s State) turn(start, at int64) State {
 	if !finite(s.Spent) {
 		s.Spent = 0
 	}
-	if start > s.Period || s.Period > at+tolerated.Milliseconds() {
+	if start > s.Period || s.Period > at+maxSkew.Milliseconds() {
 		s.Period, s.Spent = start, 0
 	}
 	return s
@@ -311,6 +311,6 @@ func (s State) TTL(p Params, now time.Time) time.Duration {
 	if b := p.Breaker; b != nil {
 		left = s.breakerTTL(*b)
 	}
-	left = max(left, s.askedTTL(now.UnixMilli()))
+	left = max(left, s.askedLeft(now.UnixMilli()))
 	return min(left.Truncate(time.Second)+time.Second, maxTTL)
 }

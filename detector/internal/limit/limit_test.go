@@ -310,7 +310,7 @@ func TestBreakersAndChecksAreKept(t *testing.T) {
 		"an open one":                 {open, Params{Breaker: &Breaker{Threshold: 1, Reset: time.Hour}}, time.Hour + 2*time.Minute + time.Second},
 		"one that an operator resets": {open, Params{Breaker: &Breaker{Threshold: 1}}, maxTTL},
 		"a check": {
-			State{Asked: []Asked{{At: midnight.UnixMilli()}}, Level: 1}, Params{Bucket: &Bucket{Rate: 1, Capacity: 1}}, askedFor + time.Second,
+			State{Asked: []Asked{{At: midnight.UnixMilli()}}, Level: 1}, Params{Bucket: &Bucket{Rate: 1, Capacity: 1}}, askedTTL + time.Second,
 		},
 	} {
 		if got := c.s.TTL(c.p, midnight); got != c.want {

@@ -114,10 +114,10 @@ func (s *State) Parse(stored []byte) error {
 	return err
 }
 
-// leastSize is the size in bytes to which the records of budgets and breakers are filled
-// up. It is more than a compact one has, so that those can be stored again in a bucket that
-// has no room for larger records.
-const leastSize = 128
+// minSize is the size in bytes to which the records of budgets and breakers are padded. A
+// compact record is smaller, so that it can be stored again in a bucket that has no room for
+// larger ones.
+const minSize = 128
 
 // Append writes the state as a storepb.Limit.
 func (s State) Append(b []byte) []byte {
@@ -130,15 +130,15 @@ func (s State) Append(b []byte) []byte {
 	}
 	const tag = 2 // of the field fill and its length, in bytes
 	if lasts := s.Period != 0 || s.Minute != 0; lasts && !s.Compact {
-		if missing := leastSize - proto.Size(m); missing > 0 {
+		if missing := minSize - proto.Size(m); missing > 0 {
 			m.Fill = make([]byte, max(missing-tag, 1))
 		}
 	}
 	return storepb.Append(b, m)
 }
 
-// Fit returns the state for a bucket that is full or not. In a full one it keeps the newest
-// id and the newest check alone, so that its record does not grow.
+// Fit returns the state for a bucket that may be full. In a full one, the state keeps only the
+// newest id and the newest check, so that its record does not grow.
 func (s State) Fit(full bool) State {
 	if s.Compact = full; full {
 		s.IDs, s.Asked = s.IDs.Newest(1), s.Asked[max(0, len(s.Asked)-1):]

@@ -19,8 +19,8 @@ import (
 // minutes for which JetStream drops a second event with the same id.
 const announceFor = 90 * time.Second
 
-// announcement is an event that is to be published. That of a beginning is then noted in
-// the record of its incident.
+// announcement is an event to be published. After loop.detected, the record of the incident is
+// marked as announced.
 type announcement struct {
 	key       string
 	typ       event.Type
@@ -33,9 +33,9 @@ func newAnnouncement(key string, typ event.Type, rec incident.Record) announceme
 	return announcement{key: key, typ: typ, record: rec, giveUp: time.Now().Add(announceFor)}
 }
 
-// begin announces an incident that is new to this process, if it has not been, and sets
-// its timer. One that another process opened is announced by that, so this one leaves it
-// the time of a flush.
+// begin announces an incident that is new to this process, if it has not been announced, and
+// sets its timer. An incident that another process opened is left to that process until the
+// next flush.
 func (r *Recorder) begin(ctx context.Context, key string, rec incident.Record, opened bool) {
 	a := newAnnouncement(key, event.Detected, rec)
 	if opened {
@@ -49,10 +49,9 @@ func (r *Recorder) begin(ctx context.Context, key string, rec incident.Record, o
 	}
 }
 
-// announce publishes an event; what fails is tried again with the next flush. A beginning is
-// noted in the incident's record, and comes after the end of the incident before it. Every
-// detector that finds the incident unannounced publishes the event; JetStream drops
-// duplicates.
+// announce publishes an event; if that fails, the next flush tries again. loop.detected follows
+// the end of the incident before, and is noted in the incident's record. Every detector that
+// finds the incident unannounced publishes the event; JetStream drops duplicates.
 func (r *Recorder) announce(ctx context.Context, a announcement) {
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
@@ -78,9 +77,8 @@ func (r *Recorder) announce(ctx context.Context, a announcement) {
 	}
 }
 
-// publishBegin publishes the announcement's event. Before a beginning it publishes the end
-// of the incident before it, and sets the incident's timer once more: without a store it
-// may be missing.
+// publishBegin publishes the announcement's event. Before loop.detected it publishes the end of
+// the incident before, and sets the incident's timer again: the first attempt may have failed.
 func (r *Recorder) publishBegin(ctx context.Context, a *announcement) error {
 	if a.typ == event.Detected {
 		if f := a.record.Former; f != nil {
@@ -107,8 +105,8 @@ func (r *Recorder) unpublished(a announcement, err error) {
 	r.log.Warn("event was not stored", "loop_id", a.record.LoopID, "error", err)
 }
 
-// noteAnnounced notes in the record that the event is stored. It returns true if the
-// record did not have the note.
+// noteAnnounced marks the record as announced. It returns true if the record was not marked
+// before.
 func (r *Recorder) noteAnnounced(ctx context.Context, a announcement) (first bool, err error) {
 	err = r.ledger.Apply(ctx, a.key, func(now incident.Record) (incident.Record, time.Duration) {
 		same := now.LoopID == a.record.LoopID
@@ -132,15 +130,15 @@ func (r *Recorder) announceLater(a announcement) {
 	r.unannounced = append(r.unannounced, a)
 }
 
-// announceAgain tries the announcements that failed, until one fails again.
-func (r *Recorder) announceAgain(ctx context.Context) {
+// retryAnnouncements tries the announcements that failed, until one fails again.
+func (r *Recorder) retryAnnouncements(ctx context.Context) {
 	r.mu.Lock()
 	all := r.unannounced
 	r.unannounced = nil
 	r.mu.Unlock()
 	for i, a := range all {
 		r.announce(ctx, a)
-		if r.announcesLater() {
+		if r.hasUnannounced() {
 			for _, rest := range all[i+1:] {
 				r.announceLater(rest)
 			}
@@ -149,7 +147,7 @@ func (r *Recorder) announceAgain(ctx context.Context) {
 	}
 }
 
-func (r *Recorder) announcesLater() bool {
+func (r *Recorder) hasUnannounced() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.unannounced) > 0

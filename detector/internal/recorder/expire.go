@@ -14,21 +14,20 @@ import (
 )
 
 const (
-	// resolverWait is JetStream's patience with the end of an incident that nothing is
-	// heard of.
+	// resolverWait is the time after which JetStream redelivers an unacknowledged marker.
 	resolverWait = 30 * time.Second
-	// resolverPending bounds the ends that are seen to at once.
+	// resolverPending bounds the unacknowledged markers.
 	resolverPending = 256
 	// pullExpiry and pullHeartbeat bound how long a pull request that the server lost goes
 	// unnoticed.
 	pullExpiry    = 5 * time.Second
 	pullHeartbeat = 2 * time.Second
-	// resolveAgain is the pause after a fault of the store.
-	resolveAgain = time.Second
+	// retryPause is the pause after a fault of the store.
+	retryPause = time.Second
 )
 
-// ResolveExpired ends incidents whose time has passed until the context ends. The server puts a
-// marker in the place of an incident's timer that has expired; one detector gets it, and
+// ResolveExpired ends incidents whose time has passed until the context ends. When an
+// incident's timer expires, the server replaces it with a marker; one detector gets it, and
 // another one if that does not acknowledge it.
 func (r *Recorder) ResolveExpired(ctx context.Context) {
 	for ctx.Err() == nil {
@@ -41,7 +40,7 @@ func (r *Recorder) ResolveExpired(ctx context.Context) {
 		}
 		r.log.Debug("ends of incidents cannot be read, retrying", "error", err)
 		select {
-		case <-time.After(resolveAgain):
+		case <-time.After(retryPause):
 		case <-ctx.Done():
 		}
 	}
@@ -80,8 +79,8 @@ func (r *Recorder) readMarkers(ctx context.Context) error {
 	}
 }
 
-// onTimer sees to a timer that was set or has expired. A marker that was seen to is removed;
-// one that could not be removed expires, too.
+// onTimer handles a timer that was set or has expired. It removes a marker that it has handled;
+// one that it can't remove expires as well.
 func (r *Recorder) onTimer(ctx context.Context, timers jetstream.Stream, msg jetstream.Msg) {
 	if msg.Headers().Get(jetstream.MarkerReasonHeader) != "" {
 		ctx, cancel := context.WithTimeout(ctx, flushTimeout)
@@ -89,7 +88,7 @@ func (r *Recorder) onTimer(ctx context.Context, timers jetstream.Stream, msg jet
 		err := r.expire(ctx, timerAt(msg.Subject()))
 		if err != nil {
 			r.log.Debug("incident is not resolved yet, retrying", "error", err)
-			_ = msg.NakWithDelay(resolveAgain) // it comes again anyway
+			_ = msg.NakWithDelay(retryPause) // it comes again anyway
 			return
 		}
 		if err := remove(ctx, timers, msg); err != nil {

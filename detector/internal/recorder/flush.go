@@ -28,7 +28,7 @@ func (r *Recorder) finish(ctx context.Context) {
 	defer cancel()
 	r.Flush(ctx)
 	r.announcing.Wait() // a flush may have opened incidents
-	r.announceAgain(ctx)
+	r.retryAnnouncements(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, u := range r.unsaved {
@@ -49,7 +49,7 @@ func (r *Recorder) Flush(ctx context.Context) {
 		}
 		r.retry(u, failed)
 	}
-	r.announceAgain(ctx)
+	r.retryAnnouncements(ctx)
 }
 
 // flushOne writes an update; what fails is tried again with the next flush. The error says

@@ -111,7 +111,7 @@ func (r *Recorder) Record(ctx context.Context, findings ...incident.Finding) (st
 	return id, nil
 }
 
-// newMark returns an id that is unique among the writes to one record.
+// newMark returns an id for a write that is unique among those to one record.
 func newMark() string {
 	const length = 10 // the end of a NUID is its sequence and the nearest of its prefix
 	id := nuid.Next()

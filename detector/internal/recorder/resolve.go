@@ -23,10 +23,10 @@ func (r *Recorder) Resolve(ctx context.Context, f incident.Finding, reason strin
 	return r.end(ctx, key, rec.LoopID, reason)
 }
 
-// end ends an incident: it notes the end in the record, so that no finding is added any
-// more, publishes loop.resolved, and removes the record. Whoever finds the note after a
-// crash goes on from there. The first reason counts. A full bucket has no room for the
-// note; the removal makes some. The timer of an incident that ends early is cut short.
+// end ends an incident: it marks the record as over, so that no finding is added any more,
+// publishes loop.resolved, and removes the record. After a crash, whoever finds the mark goes
+// on from there. The first reason counts. A full bucket has no room for the mark; the removal
+// makes some. The timer of an incident that ends early is cut short.
 func (r *Recorder) end(ctx context.Context, key, loopID, reason string) error {
 	rec, open, err := r.noteEnd(ctx, key, loopID, reason)
 	if err != nil && !natskit.IsFull(err) {
@@ -60,8 +60,8 @@ func (r *Recorder) end(ctx context.Context, key, loopID, reason string) error {
 	return nil
 }
 
-// noteEnd notes the end in an incident's record. It returns false if the record is of
-// another incident, or goes on after all.
+// noteEnd marks an incident's record as over. It returns false if the record is of another
+// incident, or if the incident goes on after all.
 func (r *Recorder) noteEnd(ctx context.Context, key, loopID, reason string) (rec incident.Record, open bool, err error) {
 	err = r.ledger.Apply(ctx, key, func(now incident.Record) (incident.Record, time.Duration) {
 		rec = now

@@ -33,9 +33,9 @@ const (
 	timeout = 10 * time.Second
 	// maxRefs bounds the counters that a message names.
 	maxRefs = 1000
-	// leastKept is how long an emptied counter is kept at least, until all detectors have
-	// forgotten its block.
-	leastKept = time.Minute
+	// minKept is the shortest time for which an emptied counter is kept: until all detectors
+	// have forgotten its block.
+	minKept = time.Minute
 )
 
 // Records are stored records.
@@ -127,6 +127,6 @@ func (r *Releaser) resetCounter(ctx context.Context, ref *checkpb.CounterRef, ke
 	}
 	return r.Counters.Apply(ctx, key, func(s counter.State) (counter.State, time.Duration) {
 		now := r.Now()
-		return counter.Released(r.Blocks.Restore(key, s, now), mark, now), max(kept, leastKept)
+		return counter.Released(r.Blocks.Restore(key, s, now), mark, now), max(kept, minKept)
 	})
 }

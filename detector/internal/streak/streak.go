@@ -207,7 +207,7 @@ func (s State) enough(c Comparison) bool {
 	return n >= max(c.MinMatches, 1)
 }
 
-// Excuse notes that the call with a text got no answer.
+// Excuse records that the call with a text got no answer.
 func Excuse(s State, text string) State {
 	c := Call{Text: text}
 	if i := s.call(text); i >= 0 {
@@ -219,7 +219,7 @@ func Excuse(s State, text string) State {
 	return s
 }
 
-// newest returns a copy of a list with room for one more entry.
+// newest returns a copy of the newest entries of a list, with room for one more.
 func newest[T any](list []T) []T { return slices.Clone(list[max(0, len(list)-maxKept+1):]) }
 
 // IsZero reports whether the state is that of a new scope.

@@ -23,10 +23,10 @@ type sender struct {
 	wentOn  bool
 }
 
-// sessionGoesOn notes a request of a session that names itself, and reports whether the
-// sessions that sent its prompt are agents of their own: this session has sent another
-// prompt before, or one of the others went on with another prompt. An agent that names a new
-// session with each request has no session that goes on.
+// sessionGoesOn records a request of a session that names itself, and reports whether the
+// sessions that sent its prompt are separate agents: this session has sent another prompt
+// before, or one of the others went on with another prompt. An agent that names a new session
+// with each request has no session that goes on.
 func (m *Memory) sessionGoesOn(check *checkpb.Check, c *checkpb.Counter, now time.Time) bool {
 	session := c.GetPolicy() + check.GetIdentity().GetSession()
 	prompt := c.GetPolicy() + string(c.GetFingerprint()[:askedEnd]) // policies see prompts differently
@@ -41,7 +41,7 @@ func (m *Memory) sessionGoesOn(check *checkpb.Check, c *checkpb.Counter, now tim
 	return goesOn
 }
 
-// send notes that a session sends a prompt, and so goes on from the one before.
+// send records that a session sends a prompt, and so goes on from the one before.
 func (m *Memory) send(session, prompt string, now time.Time) {
 	if before := m.newest[session]; before != prompt {
 		for _, s := range m.senders[before] {

@@ -14,8 +14,9 @@ const (
 	maxTurns   = 128
 )
 
-// line names a caller's requests of one kind: the first ones of conversations, or later ones.
-type line struct {
+// turnsKey names a caller's requests of one kind: the first ones of conversations, or later
+// ones.
+type turnsKey struct {
 	policy, caller string
 	session        [sessionEnd - askedEnd]byte
 	later          bool
@@ -64,9 +65,9 @@ func follow(list []turn, next *turn) {
 	}
 }
 
-// add returns a caller's requests within a window, the newest last, with one more, which it
-// keeps if told to. A check that was sent twice is one request.
-func (m *Memory) add(key line, own *turn, window time.Duration, keep bool) turns {
+// add returns a caller's requests within a window and one more, the newest last. With keep it
+// remembers the new one. A check that was sent twice is one request.
+func (m *Memory) add(key turnsKey, own *turn, window time.Duration, keep bool) turns {
 	before, known := m.turns[key]
 	if !known {
 		before.since = own.at
@@ -86,11 +87,10 @@ func (m *Memory) add(key line, own *turn, window time.Duration, keep bool) turns
 	return after
 }
 
-// goOn reports whether the prompt of the newest of some requests is one of conversations
-// that go on: most of the equal ones did, and fewer than a row that is stopped did not. What
-// follows is counted by itself. Of the newest, two rows may go on as yet. An agent that says
-// the same again and again sends the same prompt with ever more messages: those are no
-// conversations side by side.
+// goOn reports whether the newest prompt belongs to conversations that go on: most requests
+// with this prompt were followed by another one, and fewer than row were not. Up to 2*row
+// requests from the last moments may still go on. An agent that repeats itself sends the same
+// prompt with ever more messages: those are no parallel conversations.
 func goOn(list []turn, row int) bool {
 	newest, wentOn, ended, open := list[len(list)-1], 0, 0, 0
 	for _, t := range list {
@@ -107,11 +107,10 @@ func goOn(list []turn, row int) bool {
 	return wentOn > 0 && wentOn >= ended && ended < row
 }
 
-// isApart reports whether the prompt of the newest of some requests with history comes from
-// several conversations that end alike, and fewer times than a row that is stopped from the
-// one of the newest: visitors who all say thanks in the end. A conversation has other
-// exchanges before it than the others. Where the list does not have them all, that cannot be
-// said.
+// isApart reports whether the newest prompt, which follows a history, comes at least row times
+// from several conversations, and fewer than row times from its own: visitors who all say
+// thanks in the end. Conversations differ in the exchanges before the prompt. Without these it
+// returns false.
 func isApart(list []turn, row int) bool {
 	newest := list[len(list)-1]
 	if newest.history == 0 {
@@ -130,11 +129,10 @@ func isApart(list []turn, row int) bool {
 	return own < row && all >= row
 }
 
-// isUsual reports whether the prompt of the newest of some first requests is that of less
-// than half of them, and does not come in a row of so many rounds: the caller sends
-// something else in between. Of few requests, as a detector that has just begun knows, that
-// cannot be said. shared says that the list has half of what the caller sends, and all of
-// what is equal.
+// isUsual reports whether less than half of some first requests have the newest prompt, and
+// fewer than row of them come in a row: the caller sends other things in between. It returns
+// false for few requests, such as those that a detector knows after its start. shared says that
+// the list has half of what the caller sends, and all that is equal.
 func isUsual(list []turn, row int, shared bool) bool {
 	prompt := list[len(list)-1].prompt
 	equal, rounds, inRow := 0, 0, true

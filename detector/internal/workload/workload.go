@@ -1,6 +1,5 @@
-// Package workload distinguishes prompts that a caller has good reasons to send again from
-// loops: equal first requests among others, and equal prompts of conversations or sessions
-// that go on.
+// Package workload distinguishes a caller's usual workload from loops: equal first requests
+// among many others, and equal prompts of conversations or sessions that go on.
 //
 // One detector decides all checks of a caller, whichever gateway sends them, so its memory
 // has the whole of the caller's traffic. The memory is given the time, and counts nothing itself.
@@ -27,19 +26,19 @@ const (
 // Make it with New.
 type Memory struct {
 	mu      sync.Mutex
-	turns   map[line]turns
+	turns   map[turnsKey]turns
 	newest  map[string]string    // prompt by session
 	senders map[string][]*sender // by prompt
 }
 
 // New returns a memory without requests.
 func New() *Memory {
-	return &Memory{turns: map[line]turns{}, newest: map[string]string{}, senders: map[string][]*sender{}}
+	return &Memory{turns: map[turnsKey]turns{}, newest: map[string]string{}, senders: map[string][]*sender{}}
 }
 
 // Judgement is what the memory says of a counter.
 type Judgement struct {
-	// Usual says that the prompt is a workload of its caller.
+	// Usual says that the prompt is a usual workload of its caller.
 	Usual bool
 	// Since is when the caller became known; zero if that does not matter.
 	Since time.Time
@@ -47,8 +46,8 @@ type Judgement struct {
 	Apart bool
 }
 
-// Moderate notes a check's counter, and returns the counter with the actions that remain.
-// The check is not changed. The counter of a workload warns at the most.
+// Moderate records a check's counter, and returns it with the actions that apply: a usual
+// workload brings warnings at most. It does not change the check.
 func (m *Memory) Moderate(check *checkpb.Check, c *checkpb.Counter, now time.Time) (*checkpb.Counter, Judgement) {
 	o := c.GetOpening()
 	if o == nil || len(c.GetFingerprint()) != fingerprintSize || len(c.GetSteps()) == 0 {
@@ -70,7 +69,7 @@ func (m *Memory) Moderate(check *checkpb.Check, c *checkpb.Counter, now time.Tim
 	return c, judgement
 }
 
-// judge notes a request, and says whether its prompt is a workload of its caller.
+// judge records a request, and says whether its prompt is a usual workload of its caller.
 func (m *Memory) judge(check *checkpb.Check, c *checkpb.Counter, now time.Time) Judgement {
 	o := c.GetOpening()
 	if o.GetBegin() == 0 {
@@ -80,7 +79,7 @@ func (m *Memory) judge(check *checkpb.Check, c *checkpb.Counter, now time.Time) 
 		prompt: binary.BigEndian.Uint64(c.GetFingerprint()), begin: o.GetBegin(), length: o.GetMessages(),
 		history: o.GetHistory(), before: o.GetBefore(), at: now, sample: c.GetSample(), hit: check.GetHit(),
 	}
-	first := line{c.GetPolicy(), check.GetIdentity().GetCaller(), [sessionEnd - askedEnd]byte(c.GetFingerprint()[askedEnd:sessionEnd]), false}
+	first := turnsKey{c.GetPolicy(), check.GetIdentity().GetCaller(), [sessionEnd - askedEnd]byte(c.GetFingerprint()[askedEnd:sessionEnd]), false}
 	later := first
 	later.later = true
 	window, row := time.Duration(c.GetWindowSeconds())*time.Second, int(c.GetSteps()[0].GetAt())

@@ -306,7 +306,7 @@ func TestTheMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	m, at := New(), time.Now()
 	for i := range maxCallers + 5 {
-		m.add(line{caller: fmt.Sprint(i)}, &turn{at: at}, time.Minute, true)
+		m.add(turnsKey{caller: fmt.Sprint(i)}, &turn{at: at}, time.Minute, true)
 	}
 	for i := range maxSessions + 5 {
 		m.send(fmt.Sprint("session ", i), fmt.Sprint("prompt ", i), at)

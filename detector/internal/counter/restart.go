@@ -2,8 +2,8 @@ package counter
 
 import "github.com/unloop/unloop/schemas/checkpb"
 
-// follow notes the length of a hit's history. A shorter one than before is that of a run
-// that began again: what the one before did is no reason to stop it without a hint.
+// follow records the length of a hit's history. A shorter history than before means that the
+// agent has restarted; the hits of its earlier run must not stop it without a hint.
 func (s State) follow(h Hit) State {
 	if h.Messages > 0 && h.Messages < s.Messages {
 		s.Before = s.Count
@@ -12,8 +12,8 @@ func (s State) follow(h Hit) State {
 	return s
 }
 
-// action returns the action at a state. Hits from before the history began again bring a
-// hint instead of a stop.
+// action returns the action for a state: a hint instead of a stop if only hits from before a
+// restart lead to it.
 func (s State) action(p Params, blocked bool) checkpb.Action {
 	a := p.action(s.Count, blocked)
 	if a.Stops() && !blocked && s.Before > 0 && !p.action(s.Count-s.Before, false).Stops() {
