@@ -21,9 +21,9 @@ import (
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
-// onCheck answers a request in the goroutine of a sender that waits for it, or in one of
-// its own: handlers of one subscription run one after the other, and a batch needs requests
-// that wait at the same time.
+// onCheck answers a request in the goroutine of its sender, if that waits, or else in a new one:
+// the handlers of a subscription run one by one, and a batch needs requests that wait at the
+// same time.
 func (w *Worker) onCheck(req natskit.Request) {
 	r, err := natskit.Message[semanticpb.SemanticRequest](req)
 	if err != nil {
@@ -31,7 +31,7 @@ func (w *Worker) onCheck(req natskit.Request) {
 		return
 	}
 	if !w.begin(req.Waits(), func() { w.reply(req, w.checkWithin(req.Header, r)) }) {
-		w.reply(req, failure(semanticpb.SemanticError_SEMANTIC_ERROR_BUSY, "too many checks are under way"))
+		w.reply(req, failure(semanticpb.SemanticError_SEMANTIC_ERROR_BUSY, "too many checks are in flight"))
 	}
 }
 
@@ -50,7 +50,7 @@ func (w *Worker) reply(req natskit.Request, answer *semanticpb.SemanticReply) {
 	}
 }
 
-// result returns the label of an answer in metrics.
+// result returns the value of an answer in the label result.
 func result(a *semanticpb.SemanticReply) string {
 	switch a.GetError() {
 	case semanticpb.SemanticError_SEMANTIC_ERROR_NONE:
@@ -76,7 +76,7 @@ func result(a *semanticpb.SemanticReply) string {
 	return "clear"
 }
 
-// checkWithin is check within a span, if the headers of the request bring a trace.
+// checkWithin is check in a span, if the headers of the request have a trace.
 func (w *Worker) checkWithin(h nats.Header, r *semanticpb.SemanticRequest) *semanticpb.SemanticReply {
 	if w.deps.Traces == nil || h == nil {
 		return w.check(r)
@@ -97,7 +97,7 @@ func (w *Worker) checkWithin(h nats.Header, r *semanticpb.SemanticRequest) *sema
 	return reply
 }
 
-// maxBudget bounds the time for one check, whatever its sender asks for.
+// maxBudget bounds the time for one check, whatever the request allows.
 const maxBudget = 10 * time.Second
 
 func (w *Worker) check(r *semanticpb.SemanticRequest) *semanticpb.SemanticReply {
@@ -125,7 +125,7 @@ func decide(ctx context.Context, c *semantic.Checker, r *semanticpb.SemanticRequ
 	return answer(a, r.GetStoreText())
 }
 
-// scopeKinds are the names of scopes in stores' keys.
+// scopeKinds are the names of scope kinds in the stores' keys.
 var scopeKinds = map[semanticpb.ScopeKind]string{
 	semanticpb.ScopeKind_SCOPE_KIND_UNSPECIFIED: "session",
 	semanticpb.ScopeKind_SCOPE_KIND_SESSION:     "session",
@@ -133,15 +133,14 @@ var scopeKinds = map[semanticpb.ScopeKind]string{
 	semanticpb.ScopeKind_SCOPE_KIND_TENANT:      "tenant",
 }
 
-// methods are the ways of comparing by their names on the wire. An unknown one
-// compares embeddings, as ever.
+// methods maps the wire's values of methods. An unknown one compares embeddings.
 var methods = map[semanticpb.Compare]compare.Method{
 	semanticpb.Compare_COMPARE_EMBEDDINGS:  compare.ByEmbeddings,
 	semanticpb.Compare_COMPARE_SENTENCES:   compare.BySentences,
 	semanticpb.Compare_COMPARE_OWN_HISTORY: compare.InOwnHistory,
 }
 
-// query converts a request. The checker refuses values out of range.
+// query converts a request. The checker refuses values that are out of range.
 func query(r *semanticpb.SemanticRequest) semantic.Query {
 	trace := r.GetTrace()
 	if trace == nil {
@@ -167,7 +166,7 @@ func query(r *semanticpb.SemanticRequest) semantic.Query {
 	return q
 }
 
-// streaks maps the knowledge about a streak to its wire value.
+// streaks maps streaks to their wire values; the unknown streak has none.
 var streaks = map[vectors.Streak]semanticpb.Streak{
 	vectors.StreakNone: semanticpb.Streak_STREAK_NONE, vectors.StreakPossible: semanticpb.Streak_STREAK_POSSIBLE,
 }
@@ -190,7 +189,7 @@ func answer(a semantic.Answer, withText bool) *semanticpb.SemanticReply {
 	return out
 }
 
-// errorCode returns the wire's code of an error. Unknown errors are the embedder's.
+// errorCode returns the wire's code of an error. Any other error is one of the embedder.
 func errorCode(err error) semanticpb.SemanticError {
 	switch {
 	case errors.Is(err, semantic.ErrInvalid), errors.Is(err, embed.ErrEmpty), errors.Is(err, vectors.ErrInvalid):

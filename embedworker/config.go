@@ -43,11 +43,11 @@ type Config struct {
 // DefaultConfig returns the configuration without any flag.
 func DefaultConfig() Config { return service.Defaults[Config]() }
 
-// defaultSocket is the name that Agent Sentinel's proxy looks for.
+// defaultSocket is the name of the socket to which Agent Sentinel's proxy connects.
 const defaultSocket = "embedding-sidecar.sock"
 
-// socket is the path of Agent Sentinel's socket, "" for none. Its proxy writes the
-// path as gRPC's target, too.
+// socket returns the path of Agent Sentinel's socket, "" for none. UDS may be a gRPC target, as
+// in that project's configuration.
 func (c Config) socket() string {
 	if c.UDS == "default" {
 		return filepath.Join(os.TempDir(), defaultSocket)
@@ -59,7 +59,7 @@ func (c Config) socket() string {
 	return path
 }
 
-// sentinelTTL reads SentinelTTL: the source has whole seconds.
+// sentinelTTL parses SentinelTTL, which is in seconds in Agent Sentinel's configuration.
 func (c Config) sentinelTTL() (time.Duration, error) {
 	ttl, err := time.ParseDuration(c.SentinelTTL)
 	if err != nil {
@@ -71,7 +71,8 @@ func (c Config) sentinelTTL() (time.Duration, error) {
 	return ttl, nil
 }
 
-// embedConfig fills in what model pull installed.
+// embedConfig returns the embedder's configuration, with the files that unloop model pull
+// installed.
 func (c Config) embedConfig() embed.Config {
 	limits := embed.DefaultLimits()
 	limits.Tokens, limits.Threads, limits.Queue = c.ModelTokens, c.ModelThreads, c.EmbedQueue

@@ -17,7 +17,7 @@ type metrics struct {
 	cached, unanswered prometheus.Counter
 }
 
-// latencies are in seconds, from a cached text to a slow machine's long one.
+// latencies are buckets in seconds, from a cached text to a long one on a slow machine.
 var latencies = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -33,7 +33,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 }
 
-// text counts a text that was embedded or left out.
+// text counts a text that was embedded or left out, by reason.
 func (m *metrics) text(reason string) { m.embeddings.WithLabelValues(reason).Inc() }
 
 // ran records an inference with a number of texts.

@@ -2,10 +2,9 @@
 // session, caller or tenant said before: on NATS for detectors and gateways,
 // and on a Unix socket for Agent Sentinel's proxy.
 //
-// Any number of workers share the work and the histories. A worker knows no
-// policy: each request brings its parameters. It gets texts, with hashes in place of
-// sessions, callers and tenants. It stores vectors, and texts only if a request asks
-// for that.
+// Any number of workers share the work and the histories. A worker knows no policies:
+// each request has its parameters. Requests have texts, and hashes in place of sessions,
+// callers and tenants. A worker stores vectors, and texts only on request.
 package embedworker
 
 import (
@@ -45,7 +44,7 @@ type Worker struct {
 	slots        chan struct{}
 	goroutines   *spare.Goroutines
 
-	// working are the checks under way; none begins once stopped is set.
+	// working are the checks in flight; none begins after stopped is set.
 	working sync.WaitGroup
 	mu      sync.Mutex
 	stopped bool
@@ -54,7 +53,7 @@ type Worker struct {
 // Option changes what New makes.
 type Option func(*Worker)
 
-// WithClock makes histories age by another clock than the NATS server's; nil is none.
+// WithClock expires histories by another clock than the NATS server's; nil changes nothing.
 func WithClock(now func() time.Time) Option {
 	return func(w *Worker) {
 		if now != nil {
@@ -63,11 +62,10 @@ func WithClock(now func() time.Time) Option {
 	}
 }
 
-// maxInFlight is how many checks a worker processes at the same time; further ones fail
-// open.
+// maxInFlight bounds the concurrent checks of a worker; further ones fail open.
 const maxInFlight = 1024
 
-// New returns a worker; Run starts it. It loads no model yet.
+// New returns a worker, without loading a model yet. Run starts it.
 func New(cfg Config, deps service.Deps, opts ...Option) (*Worker, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configure embedding worker: %w", err)
@@ -93,16 +91,14 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Worker, error) {
 	return w, nil
 }
 
-// Readiness reports whether the worker takes requests: its model is warm and its
-// store was reached.
+// Readiness is ready when the model is loaded and the store was reached.
 func (w *Worker) Readiness() *service.Readiness { return &w.ready }
 
-// Streams returns none: the worker creates its bucket when it first misses it.
+// Streams returns none: the worker creates its bucket itself.
 func (*Worker) Streams() (needed, others []string) { return nil, nil }
 
-// Run loads and warms up the embedder, takes requests until the context ends,
-// and answers those it has taken. A model that was asked for and does not work
-// is an error.
+// Run loads and warms up the embedder, accepts requests until the context ends, and answers
+// those that it has accepted. It fails if the configured model does not work.
 func (w *Worker) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, w.store.Close()) }()
 	cfg := w.cfg.embedConfig()
@@ -113,7 +109,7 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
 	w.embedderName = e.Name()
-	used, err := w.remembering(e)
+	used, err := w.cached(e)
 	if err != nil {
 		return fmt.Errorf("start embedding worker: %w", err)
 	}
@@ -121,9 +117,8 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	return w.serve(ctx)
 }
 
-// remembering puts a cache before a model. Before the lexical embedder it would
-// cost what embedding does.
-func (w *Worker) remembering(e embed.Embedder) (embed.Embedder, error) {
+// cached puts a cache in front of a model. The lexical embedder is as fast as a cache.
+func (w *Worker) cached(e embed.Embedder) (embed.Embedder, error) {
 	if _, cheap := e.(*embed.Lexical); cheap {
 		return e, nil
 	}
@@ -155,14 +150,14 @@ func (w *Worker) serve(ctx context.Context) error {
 	return group.Wait()
 }
 
-// stopTimeout bounds how long the server may take to hear that this worker goes,
-// and how long requests that it has sent before may take to begin.
+// stopTimeout bounds the wait until the server has removed the subscription and delivered
+// earlier requests.
 const stopTimeout = time.Second
 
-// stop takes no more requests and finishes those that were taken.
+// stop accepts no more requests and finishes those that were accepted.
 func (w *Worker) stop(unsubscribe func()) {
 	unsubscribe()
-	w.deps.NATS.CatchUp(stopTimeout) // from now on, requests go to other workers
+	w.deps.NATS.CatchUp(stopTimeout) // later requests go to other workers
 	w.mu.Lock()
 	w.stopped = true
 	w.mu.Unlock()
@@ -170,8 +165,8 @@ func (w *Worker) stop(unsubscribe func()) {
 	w.working.Wait()
 }
 
-// begin runs work, here or in a goroutine; false if too much is under way or the worker
-// has stopped.
+// begin runs work, here or in a goroutine. It returns false if too many checks are in flight or
+// the worker has stopped.
 func (w *Worker) begin(here bool, work func()) bool {
 	if !w.enter() {
 		return false
@@ -239,20 +234,20 @@ func (w *Worker) serveSentinel(ctx context.Context, group *errgroup.Group) error
 	return nil
 }
 
-// How often a store that is away is tried.
+// Bounds of the backoff while the store can't be reached.
 const (
 	storeRetry    = 100 * time.Millisecond
 	storeRetryMax = 2 * time.Second
 )
 
-// reachStore tries the store until it answers; then the worker is ready.
-// Requests that come before get the store's error.
+// reachStore tries the store until it answers; then the worker is ready. Earlier requests get
+// the store's error.
 func (w *Worker) reachStore(ctx context.Context) error {
-	level := slog.LevelWarn // once; the next attempts say nothing new
+	level := slog.LevelWarn // only for the first attempt
 	for wait := storeRetry; ; wait = min(2*wait, storeRetryMax) {
 		err := w.store.Ping(ctx)
 		if err == nil {
-			// The check's subscription must be known to the server by now.
+			// The server must know the subscription for checks.
 			w.deps.NATS.Flush(storeRetryMax)
 			err = w.deps.NATS.Err()
 		}
@@ -262,7 +257,7 @@ func (w *Worker) reachStore(ctx context.Context) error {
 			return nil
 		}
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // the end was asked for; what the store said is of no use now
+			return nil //nolint:nilerr // the worker stops, whatever the store's error is
 		}
 		w.ready.Set(err)
 		w.log.Log(ctx, level, "vector store is not ready, retrying", "error", err, "after", wait)

@@ -13,16 +13,15 @@ import (
 //go:embed notify.schema.json
 var Schema []byte
 
-// Checked is an endpoint of a file that was checked.
+// Checked is an endpoint of a checked file.
 type Checked struct {
 	Name, Kind string
-	// Routes is the number of routes that lead to the endpoint.
+	// Routes is the number of routes to the endpoint.
 	Routes int
 }
 
-// Check reads the content of a --notify file, with the secrets that it names, and returns
-// its endpoints. allowed are the networks of --allow-cidr. Faults lists the faults of its
-// error.
+// Check reads the content of a --notify file and the secrets that it names, and returns its
+// endpoints. allowed are the networks of --allow-cidr. Faults returns the faults in the error.
 func Check(data []byte, allowed []netip.Prefix) ([]Checked, error) {
 	built, err := endpoints.Load(data, allowed, endpoints.System())
 	if err != nil {
@@ -36,5 +35,5 @@ func Check(data []byte, allowed []netip.Prefix) ([]Checked, error) {
 	return all, nil
 }
 
-// Faults returns every fault of an error of Check.
+// Faults returns every fault in an error of Check.
 func Faults(err error) []policy.Fault { return endpoints.Faults(err) }

@@ -28,8 +28,7 @@ func (s Secret) GoString() string { return s.String() }
 // MarshalText hides the secret from encoders.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Config says where events go and how hard delivery is tried. Its tags are the
-// command's flags.
+// Config says where events go and how they are delivered. Its tags are the command's flags.
 type Config struct {
 	Notify             string          `placeholder:"FILE" help:"File of endpoints, routes and throttles (see unloop notify schema), reloaded when it changes."`
 	Webhook            string          `placeholder:"URL" help:"URL for events, which are sent with POST."`
@@ -48,7 +47,7 @@ type Config struct {
 	WebhookGrace time.Duration `default:"3s" help:"How long deliveries may take to finish at shutdown; unfinished ones are sent again later."`
 }
 
-// Bounds of what flags may say.
+// Bounds of the flags' values.
 const (
 	maxTimeout     = 5 * time.Minute
 	maxConcurrency = 512
@@ -59,34 +58,24 @@ const (
 // DefaultConfig delivers nothing until Webhook is set.
 func DefaultConfig() Config { return service.Defaults[Config]() }
 
-// Validate returns all faults, joined. None of them shows the secret or more
-// of the URL than its host.
+// Validate returns all faults, joined. None of them contains a secret, or more of a URL than
+// its host.
 func (c Config) Validate() error {
-	if !c.hasWebhooks() {
-		_, cidrErr := c.allowed()
-		return errors.Join(cidrErr, c.validateNumbers(), c.validateUnused())
-	}
 	_, secretErr := c.key()
+	if !c.hasWebhooks() && (c.WebhookSecret != "" || c.WebhookSecretFile != "") { // whoever set it expects deliveries
+		secretErr = errors.New("--webhook-secret or --webhook-secret-file is set, but there is nothing to sign; set --webhook as well, or drop it")
+	}
 	_, cidrErr := c.allowed()
 	_, endpointErr := c.endpoints()
 	return errors.Join(endpointErr, cidrErr, secretErr, c.validateNumbers())
 }
 
-// validateUnused refuses a secret that signs nothing: whoever set it expects
-// deliveries.
-func (c Config) validateUnused() error {
-	if c.WebhookSecret == "" && c.WebhookSecretFile == "" {
-		return nil
-	}
-	return errors.New("--webhook-secret or --webhook-secret-file is set, but there is nothing to sign; set --webhook as well, or drop it")
-}
-
-// delivers reports whether there may be an endpoint.
+// delivers reports whether endpoints are configured.
 func (c Config) delivers() bool { return c.hasWebhooks() || c.Notify != "" }
 
 func (c Config) hasWebhooks() bool { return c.Webhook != "" || len(c.WebhookTo) > 0 }
 
-// since is how far back a new endpoint's events begin.
+// since returns how old the first events of a new endpoint may be.
 func (c Config) since() (time.Duration, error) {
 	if c.WebhookSince == "all" {
 		return pull.All, nil
@@ -114,8 +103,8 @@ func (c Config) validateNumbers() error {
 	return faults.Err()
 }
 
-// key is the signing key of endpoints that name none of their own, nil without a
-// secret.
+// key returns the signing key of endpoints without a secret of their own; nil if none is
+// configured.
 func (c Config) key() ([]byte, error) {
 	switch {
 	case c.WebhookSecret != "" && c.WebhookSecretFile != "":

@@ -261,7 +261,7 @@ func TestAnEndpointIsLeftAloneForAsLongAsItAsks(t *testing.T) {
 	r := start(t, server.Conn(), testConfig(rec.URL))
 	receive(t, rec.got)
 	asked := time.Now()
-	awaitLog(t, r, "does not take messages")
+	awaitLog(t, r, "does not accept messages")
 	publish(t, js, "evt-2")
 	for range 2 {
 		receive(t, rec.got)

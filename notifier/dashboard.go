@@ -41,7 +41,8 @@ func newDashboard(deps service.Deps) *dashboard {
 	}
 }
 
-// run keeps the dashboard in step until the context ends. Streams of clients end then.
+// run keeps the dashboard up to date until the context ends, and then ends the event streams of
+// clients.
 func (d *dashboard) run(ctx context.Context) error {
 	if d == nil {
 		return nil
@@ -59,7 +60,7 @@ func (d *dashboard) Endpoints() []api.Endpoint {
 }
 
 // Site returns the handler of the page and its API on the admin port. refuse returns why
-// clients may change nothing, or "" if they may.
+// clients can't change anything, or "" if they can.
 func (n *Notifier) Site(refuse func() string) http.Handler {
 	d := n.dashboard
 	if d == nil {
@@ -71,15 +72,14 @@ func (n *Notifier) Site(refuse func() string) http.Handler {
 	return mux
 }
 
-// operations carries out over NATS what operators ask for.
+// operations carries out requests of operators over NATS.
 type operations struct {
 	nc    *natskit.Conn
 	trust seal.Trust
 	log   *slog.Logger
 }
 
-// Release releases a loop. An action that is done stays done if the audit can't be
-// written.
+// Release releases a loop. It succeeds even if the audit record can't be written.
 func (o operations) Release(ctx context.Context, actor, loopID string) (int, error) {
 	counters, err := operator.Release(ctx, o.nc.NATS(), loopID)
 	if err == nil {
@@ -107,7 +107,7 @@ func (o operations) ExpireSilence(ctx context.Context, actor, id string) error {
 	return err
 }
 
-// Sealed reports that records of operators need a seal, which no notifier has.
+// Sealed reports that records of operators need a seal, whose key no notifier has.
 func (o operations) Sealed() bool { return o.trust.Checks() }
 
 func (o operations) AddOverride(ctx context.Context, actor string, set schemas.Override) error {
@@ -118,7 +118,7 @@ func (o operations) EndOverride(ctx context.Context, actor string, ended schemas
 	return o.putOverride(ctx, actor, ended, false)
 }
 
-// storeTimeout bounds the storing of a record: a server that does not permit it does not answer.
+// storeTimeout bounds the storing of a record: a server does not answer if it is not permitted.
 const storeTimeout = 5 * time.Second
 
 func (o operations) putOverride(ctx context.Context, actor string, set schemas.Override, begins bool) error {
@@ -138,10 +138,10 @@ func (o operations) putOverride(ctx context.Context, actor string, set schemas.O
 	return nil
 }
 
-// deliverTimeout is more than an attempt takes with the usual --webhook-timeout.
+// deliverTimeout is longer than an attempt with the default --webhook-timeout.
 const deliverTimeout = 25 * time.Second
 
-// Deliver asks any of the notifiers. Tests change nothing, so the audit has none of them.
+// Deliver asks any notifier. Tests change nothing, so they are not in the audit.
 func (o operations) Deliver(ctx context.Context, actor string, what operator.Delivery, req delivery.Request) (delivery.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, deliverTimeout)
 	defer cancel()
@@ -163,6 +163,6 @@ func (o operations) Audit(ctx context.Context, n int) ([]schemas.Audit, error) {
 func (o operations) record(ctx context.Context, a schemas.Audit) {
 	a.Via = "dashboard"
 	if err := audit.Record(context.WithoutCancel(ctx), o.nc.JetStream(), a); err != nil {
-		o.log.WarnContext(ctx, "action of an operator not recorded", "action", a.Action, "target", a.Target, "actor", a.Actor, "error", err)
+		o.log.WarnContext(ctx, "audit record of an operator's action was not stored", "action", a.Action, "target", a.Target, "actor", a.Actor, "error", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/unloop/unloop/notifier/internal/deliver"
 )
 
-// endpoints returns the endpoints of the fleet as the dashboard shows them, by name.
+// endpoints returns the endpoints of the fleet as the dashboard shows them, sorted by name.
 func (f *fleet) endpoints() []api.Endpoint {
 	var all []api.Endpoint
 	for _, s := range f.pipeline.Endpoints() {

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"strings"
 
@@ -15,16 +14,15 @@ import (
 	"github.com/unloop/unloop/schemas/match"
 )
 
-// endpoint is where events go, and which.
+// endpoint is a webhook and the events that it gets.
 type endpoint struct {
-	name            string
-	url             *url.URL
-	key             []byte
-	project, tenant string
+	name  string
+	hook  webhook.Config
+	match match.Matchers
 }
 
-// endpoints are those of Webhook and WebhookTo. The error does not cover the secret and the
-// networks that they share.
+// endpoints returns those of Webhook and WebhookTo. The error does not cover the secret and
+// the networks that they share.
 func (c Config) endpoints() ([]endpoint, error) {
 	allowed, networksErr := c.allowed()
 	key, _ := c.key()
@@ -34,7 +32,7 @@ func (c Config) endpoints() ([]endpoint, error) {
 		e, err := parseEndpoint(flag, text, key)
 		e.name = endpointName(flag, text)
 		if err == nil && networksErr == nil {
-			err = named(flag, outbound.CheckHost(e.url.Hostname(), allowed))
+			err = named(flag, outbound.CheckHost(e.hook.URL.Hostname(), allowed))
 		}
 		all, faults = append(all, e), append(faults, err)
 	}
@@ -47,8 +45,8 @@ func (c Config) endpoints() ([]endpoint, error) {
 	return all, errors.Join(faults...)
 }
 
-// endpointName returns the name of a flag's endpoint, which stays the same when flags are
-// added or their order changes. It shows nothing of the URL.
+// endpointName returns the name of a flag's endpoint, which does not depend on other flags or
+// on their order. It reveals nothing of the URL.
 func endpointName(flag, text string) string {
 	if flag == "--webhook" {
 		return "webhook"
@@ -57,10 +55,10 @@ func endpointName(flag, text string) string {
 	return "webhook-" + hex.EncodeToString(sum[:4])
 }
 
-// parseEndpoint reads a URL behind what limits the events that go there. Errors do
-// not quote the URL, which may hold credentials.
+// parseEndpoint reads a URL and the limits on its events that stand before it. Errors do not
+// quote the URL, which may contain credentials.
 func parseEndpoint(flag, text string, key []byte) (endpoint, error) {
-	e := endpoint{key: key}
+	e := endpoint{match: match.Matchers{}}
 	words := strings.Fields(text)
 	if len(words) == 0 {
 		return e, errors.New(flag + " is empty; write it like https://example.com/hooks/unloop")
@@ -68,25 +66,26 @@ func parseEndpoint(flag, text string, key []byte) (endpoint, error) {
 	for _, word := range words[:len(words)-1] {
 		name, value, _ := strings.Cut(word, "=")
 		switch {
-		case name == "project" && value != "":
-			e.project = value
-		case name == "tenant" && value != "":
-			e.tenant = value
+		case (name == "project" || name == "tenant") && value != "":
+			e.match[name] = []string{value}
 		case name == "secret-file" && value != "":
 			var err error
-			if e.key, err = readSecret(flag+" secret-file", value); err != nil {
+			if key, err = readSecret(flag+" secret-file", value); err != nil {
 				return e, err
 			}
 		default:
 			return e, errors.New(flag + ": only project=NAME, tenant=NAME and secret-file=FILE can stand before the URL")
 		}
 	}
+	if key != nil {
+		e.hook.Keys = [][]byte{key}
+	}
 	var err error
-	e.url, err = outbound.ParseURL(words[len(words)-1])
+	e.hook.URL, err = outbound.ParseURL(words[len(words)-1])
 	return e, named(flag, err)
 }
 
-// named puts a flag before an error about its value.
+// named adds the flag's name to an error about its value.
 func named(flag string, err error) error {
 	if err == nil {
 		return nil
@@ -122,25 +121,9 @@ func (c Config) webhooks() ([]endpoints.Built, error) {
 	}
 	built := make([]endpoints.Built, len(all))
 	for i, e := range all {
-		hook := webhook.Config{URL: e.url}
-		if e.key != nil {
-			hook.Keys = [][]byte{e.key}
-		}
-		if built[i], err = endpoints.NewWebhook(e.name, hook, allowed, e.matchers()); err != nil {
+		if built[i], err = endpoints.NewWebhook(e.name, e.hook, allowed, e.match); err != nil {
 			return nil, err
 		}
 	}
 	return built, nil
-}
-
-// matchers select the endpoint's events.
-func (e *endpoint) matchers() match.Matchers {
-	m := match.Matchers{}
-	if e.project != "" {
-		m["project"] = []string{e.project}
-	}
-	if e.tenant != "" {
-		m["tenant"] = []string{e.tenant}
-	}
-	return m
 }

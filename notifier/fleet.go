@@ -18,7 +18,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/silences"
 )
 
-// fleet is all endpoints of the notifier, each with its intake and workers. Make it with
+// fleet runs all endpoints of the notifier, each with its consumer and workers. Make it with
 // newFleet.
 type fleet struct {
 	*Notifier
@@ -26,8 +26,8 @@ type fleet struct {
 	silences *silences.Set
 	// loader is nil without --notify.
 	loader *endpoints.Loader
-	// fixed are the endpoints of flags, named those of the file.
-	fixed, named []endpoints.Built
+	// fromFlags and fromFile are the endpoints at the start.
+	fromFlags, fromFile []endpoints.Built
 
 	running map[string]*member
 
@@ -44,7 +44,7 @@ type member struct {
 
 func newFleet(n *Notifier) (_ *fleet, err error) {
 	f := &fleet{Notifier: n, silences: silences.NewSet(), running: map[string]*member{}, states: map[string]error{}}
-	if f.fixed, err = n.cfg.webhooks(); err != nil {
+	if f.fromFlags, err = n.cfg.webhooks(); err != nil {
 		return nil, err
 	}
 	if n.cfg.Notify != "" {
@@ -53,7 +53,7 @@ func newFleet(n *Notifier) (_ *fleet, err error) {
 			return nil, err
 		}
 		f.loader = endpoints.NewLoader(n.cfg.Notify, allowed, endpoints.System())
-		if f.named, err = f.loader.Load(); err != nil {
+		if f.fromFile, err = f.loader.Load(); err != nil {
 			return nil, err
 		}
 	}
@@ -63,7 +63,8 @@ func newFleet(n *Notifier) (_ *fleet, err error) {
 	return f, nil
 }
 
-// run delivers events until the context ends. It errs if a stream is unfit.
+// run delivers events until the context ends. It fails if a stream has an unusable
+// configuration.
 func (f *fleet) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	follower := &natskit.Follower{Conn: f.deps.NATS, Layout: f.deps.Layout, Log: f.log}
@@ -75,14 +76,14 @@ func (f *fleet) run(ctx context.Context) error {
 	group.Go(func() error { return f.pipeline.Follow(ctx) })
 	group.Go(func() error { return f.pipeline.Serve(ctx) })
 	select {
-	case <-loaded: // else the first messages would be those of loops that are silenced
+	case <-loaded: // otherwise messages about silenced loops would be sent first
 	case <-ctx.Done():
 	}
-	f.use(ctx, group, slices.Concat(f.fixed, f.named))
+	f.use(ctx, group, slices.Concat(f.fromFlags, f.fromFile))
 	if f.loader != nil {
 		group.Go(func() error {
 			return f.loader.Follow(ctx, func(all []endpoints.Built) {
-				f.use(ctx, group, slices.Concat(f.fixed, all))
+				f.use(ctx, group, slices.Concat(f.fromFlags, all))
 				f.log.Info("endpoints reloaded", "file", f.cfg.Notify, "endpoints", len(all))
 			}, func(err error) {
 				f.log.Warn("endpoints stay as they are: the file has faults", "error", err)
@@ -96,8 +97,8 @@ func (f *fleet) run(ctx context.Context) error {
 	return err
 }
 
-// use makes the endpoints be those given: new ones are started, others are changed or
-// stopped.
+// use starts endpoints that are new, changes those that run, and stops those that are not in
+// the list.
 func (f *fleet) use(ctx context.Context, group *errgroup.Group, all []endpoints.Built) {
 	f.warn(ctx, all)
 	wanted := map[string]bool{}
@@ -130,7 +131,7 @@ func (f *fleet) use(ctx context.Context, group *errgroup.Group, all []endpoints.
 
 var errStarting = errors.New("its events have not been read yet")
 
-// warn says which endpoints get no signatures, and if two have one name.
+// warn logs how many endpoints have unsigned messages, and names that occur twice.
 func (f *fleet) warn(ctx context.Context, all []endpoints.Built) {
 	unsigned, names := 0, map[string]bool{}
 	for _, b := range all {
@@ -154,7 +155,7 @@ func (f *fleet) define(b *endpoints.Built) *deliver.Endpoint {
 	}
 }
 
-// member takes in and delivers the events of one endpoint until the context ends.
+// member reads and delivers the events of one endpoint until the context ends.
 func (f *fleet) member(ctx context.Context, name string) error {
 	since, err := f.cfg.since()
 	if err != nil {
@@ -171,7 +172,7 @@ func (f *fleet) member(ctx context.Context, name string) error {
 	return err
 }
 
-// set notes why the events of an endpoint can't be taken in, nil if they can.
+// set stores why the events of an endpoint can't be read, nil if they can.
 func (f *fleet) set(name string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

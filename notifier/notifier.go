@@ -17,14 +17,14 @@ type Notifier struct {
 	deps  service.Deps
 	log   *slog.Logger
 	ready service.Readiness
-	// fleet is nil when there is nothing to deliver to.
+	// fleet is nil without endpoints.
 	fleet *fleet
 	// dashboard is nil without --dashboard.
 	dashboard *dashboard
 }
 
-// New returns a notifier; it dials nothing yet. It errs when the configuration
-// is faulty.
+// New returns a notifier, without connecting to anything yet. It fails if the configuration
+// is not valid.
 func New(cfg Config, deps service.Deps) (_ *Notifier, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -45,18 +45,17 @@ func New(cfg Config, deps service.Deps) (_ *Notifier, err error) {
 	return n, nil
 }
 
-// Readiness is ready while events are taken in, or when there is nothing to
-// deliver them to.
+// Readiness is ready while events are read, or if no endpoint is configured.
 func (n *Notifier) Readiness() *service.Readiness { return &n.ready }
 
-// Streams returns the streams that deliveries need. The dashboard shows others, too.
+// Streams returns the streams that deliveries need, and those that only the dashboard shows.
 func (*Notifier) Streams() (needed, others []string) {
 	bucket := natskit.BucketStream
 	return []string{schemas.StreamEvents, schemas.StreamDeadLetters, bucket(schemas.BucketNotifications), bucket(schemas.BucketDeliveries), bucket(schemas.BucketSilences)},
 		[]string{schemas.StreamAudit, bucket(schemas.BucketIncidents), bucket(schemas.BucketOverrides), bucket(schemas.BucketPolicies)}
 }
 
-// Run delivers events, and keeps the dashboard in step, until the context ends.
+// Run delivers events and keeps the dashboard up to date until the context ends.
 func (n *Notifier) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return n.runDelivery(ctx) })
@@ -64,9 +63,9 @@ func (n *Notifier) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// runDelivery delivers events until the context ends; deliveries in flight may finish
-// within the grace period; then they are cancelled and left to others. Without an endpoint
-// it leaves all events in the stream. It fails if the stream is unfit.
+// runDelivery delivers events until the context ends. Deliveries in flight may finish within
+// the grace period; the rest is cancelled and left to other notifiers. Without an endpoint all
+// events stay in the stream. It fails if the stream has an unusable configuration.
 func (n *Notifier) runDelivery(ctx context.Context) error {
 	if n.fleet == nil {
 		n.ready.Set(nil)

@@ -248,7 +248,7 @@ func TestAWebhookThatIsAwayAtFirstGetsItsEventsLater(t *testing.T) {
 	t.Cleanup(away.Close)
 	publish(t, server.JetStream(), "evt-1")
 	r := start(t, server.Conn(), testConfig(away.URL))
-	awaitLog(t, r, "does not take messages")
+	awaitLog(t, r, "does not accept messages")
 	door.open.Store(true)
 	if id := receive(t, got); id != "evt-1" {
 		t.Errorf("got %s", id)

@@ -58,7 +58,7 @@ func (n node) expectNoModel(t *testing.T, all *objects) {
 	t.Helper()
 	p := n.startFailing(t, all, "embedworker")
 	<-p.exited
-	if log := p.log.String(); !strings.Contains(log, "no model is installed") || strings.Contains(log, "no flag has it") {
+	if log := p.log.String(); !strings.Contains(log, "the model is not installed") || strings.Contains(log, "no flag has it") {
 		t.Errorf("without a model in its volume the worker says\n%s", log)
 	}
 }

@@ -1,9 +1,7 @@
-// Package compare decides whether a text repeats, in other words, what came
-// before it. It takes vectors, details and a policy's parameters, and returns a
-// result.
+// Package compare decides whether a text repeats, in other words, what came before it. It takes
+// vectors, details, a policy's parameters and a history, newest first.
 //
-// It is pure: it makes no vectors, keeps no history, and knows neither a clock
-// nor a wire format. Callers pass the history, newest first.
+// It is pure: it makes no vectors, stores nothing, and knows neither clocks nor wire formats.
 package compare
 
 import (
@@ -15,17 +13,16 @@ import (
 
 // Subject is the text to compare: the newest exchange, or a single text.
 type Subject struct {
-	// Halves are unit vectors: of one text, or of what the agent said and of
-	// what it was answered. An empty half has no vector (nil).
+	// Halves are the unit vectors of a text, or of what the agent said and of the answer to
+	// it. An empty half has no vector (nil).
 	Halves [][]float32
 	// Details are the numbers, identifiers and negations of both halves.
 	Details details.Sum
-	// Sentences are those of one text, or of what a human answered; empty if
-	// unknown.
+	// Sentences are those of a text, or of a human's answer; empty if unknown.
 	Sentences Sentences
-	// Beginnings are those of its sentences; empty if unknown.
+	// Beginnings are the beginnings of these sentences; empty if unknown.
 	Beginnings Sentences
-	// Digest is the same for identical subjects; 0 if unknown.
+	// Digest is equal for identical subjects; 0 if unknown.
 	Digest uint64
 }
 
@@ -76,17 +73,17 @@ func half[V Stored](a []float32, b V) float64 {
 	return FromDistance(1 - b.Cosine(a))
 }
 
-// Method is the way in which the entries of a history are chosen and compared.
+// Method is how the entries of a history are selected and compared.
 type Method uint8
 
 // The methods.
 const (
 	// ByEmbeddings compares with every entry.
 	ByEmbeddings Method = iota
-	// BySentences finds the entries that the subject repeats sentence by sentence.
+	// BySentences finds the entries that the subject repeats word for word.
 	BySentences
-	// InOwnHistory compares with the entries that the subject's own conversation
-	// shows, by embeddings.
+	// InOwnHistory compares, by embeddings, with the entries in the subject's own
+	// conversation.
 	InOwnHistory
 )
 
@@ -94,21 +91,21 @@ const (
 type Rule struct {
 	// Threshold must be exceeded, not reached.
 	Threshold float64
-	// Within is the threshold for entries that the subject's own conversation
-	// shows; 0 means Threshold.
+	// Within is the threshold for entries in the subject's own conversation; 0 means
+	// Threshold.
 	Within float64
-	// MinMatches is the number of entries that must be that similar; 0 means 1.
+	// MinMatches is the number of entries that must exceed the threshold; 0 means 1.
 	MinMatches int
 	// AnyDetails also compares texts whose details differ, as Agent Sentinel's
 	// rule does.
 	AnyDetails bool
 	Method     Method
-	// Earlier are the digests of the exchanges that the subject's conversation
-	// shows before it. Each stands for one entry.
+	// Earlier are the digests of the exchanges before the subject in its conversation. Each
+	// stands for one entry.
 	Earlier []uint64
-	// Further are the digests of exchanges which it shows before these. They stand for none.
+	// Further are the digests of still earlier exchanges, which stand for no entry.
 	Further []uint64
-	// Others are the digests of those of them that are about another item than the subject.
+	// Others are the digests of those of both that are about another item than the subject.
 	Others []uint64
 	// LeaveIdentical excludes entries that have the subject's digest.
 	LeaveIdentical bool
@@ -118,15 +115,15 @@ type Rule struct {
 type Past struct {
 	Similarity  float64
 	SameDetails bool
-	// Repeats and OtherItem are those of Sentences.
+	// Repeats and OtherItem are the results of Sentences' methods.
 	Repeats, OtherItem bool
 	// Identical says that the subject has the entry's Digest.
 	Identical bool
 	Digest    uint64
 }
 
-// Compared completes an entry of the history with the comparison of its sentences
-// and of its digest (0 if unknown) with the subject's.
+// Compared adds to an entry of the history the comparison of its sentences and its digest (0 if
+// unknown) with the subject's.
 func (s Subject) Compared(p Past, sentences Sentences, digest uint64) Past {
 	p.Repeats = s.Sentences.Repeats(sentences)
 	p.OtherItem = s.Sentences.OtherItem(sentences) || s.Sentences.goesOn(sentences, s.Beginnings)
@@ -137,8 +134,7 @@ func (s Subject) Compared(p Past, sentences Sentences, digest uint64) Past {
 // Result is the outcome of a comparison with a history.
 type Result struct {
 	Detected bool
-	// Repeats reports whether enough of the matches contain the subject, sentence
-	// by sentence.
+	// Repeats reports whether enough of the matches have the subject's sentences.
 	Repeats bool
 	// MaxSimilarity is the largest similarity of a comparable entry; 0 for none.
 	MaxSimilarity float64
@@ -170,8 +166,8 @@ func Decide(history []Past, r Rule) Result {
 	return v
 }
 
-// threshold returns the threshold for an entry. A conversation that is kept by its
-// provider shows none of its exchanges; all entries then count as shown.
+// threshold returns the threshold for an entry. A request has no earlier exchanges if the provider
+// stores the conversation; then all entries count as being in it.
 func (r Rule) threshold(inOwn bool) float64 {
 	switch {
 	case r.Method == BySentences:
@@ -182,9 +178,9 @@ func (r Rule) threshold(inOwn bool) float64 {
 	return r.Threshold
 }
 
-// Candidates returns the indexes of the entries of a history that match if they are similar
-// enough, whatever similarity they have in it. unshown says that a subject by embeddings has
-// an entry which its own conversation does not show.
+// Candidates returns the indexes of the entries that match if they are similar enough; it ignores
+// their similarity. unshown reports that entries outside of the subject's conversation are
+// compared, and that there is one.
 func (r Rule) Candidates(history []Past) (candidates []int, unshown bool) {
 	shown := newShown(r.Earlier)
 	for i, p := range history {
@@ -197,7 +193,7 @@ func (r Rule) Candidates(history []Past) (candidates []int, unshown bool) {
 	return candidates, unshown
 }
 
-// compare returns how similar an entry is, and whether it may match at all.
+// compare returns the similarity of an entry, and whether it can match at all.
 func (r Rule) compare(p Past, inOwn bool) (similarity float64, comparable bool) {
 	switch {
 	case r.LeaveIdentical && p.Identical:
@@ -210,7 +206,7 @@ func (r Rule) compare(p Past, inOwn bool) (similarity float64, comparable bool) 
 	return p.Similarity, (p.SameDetails || r.AnyDetails) && !p.OtherItem && !slices.Contains(r.Others, p.Digest)
 }
 
-// shown is the number of exchanges that a conversation shows, by digest.
+// shown counts the exchanges of a conversation by digest.
 type shown map[uint64]int
 
 func newShown(digests []uint64) shown {
@@ -224,7 +220,7 @@ func newShown(digests []uint64) shown {
 	return out
 }
 
-// take reports whether an exchange is shown, and uses one of its occurrences up.
+// take reports whether an exchange is in the conversation, and removes one of its occurrences.
 func (s shown) take(digest uint64) bool {
 	if s[digest] == 0 {
 		return false

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Sentences describe a text by one number for each of its sentences, as
-// semanticpb.Trace has them: the lower 8 bits are the number of words.
+// Sentences has a hash for each sentence of a text, as semanticpb.Trace does. The lower 8 bits
+// are the number of words.
 type Sentences []uint32
 
-// SentencesOf reads the bytes of a trace; a broken rest is left out.
+// SentencesOf decodes the bytes of a trace, without an incomplete rest.
 func SentencesOf(b []byte) Sentences {
 	out := make(Sentences, len(b)/4)
 	for i := range out {
@@ -18,7 +18,7 @@ func SentencesOf(b []byte) Sentences {
 	return out
 }
 
-// Bytes is what SentencesOf reads; nil for none.
+// Bytes encodes sentences for SentencesOf; nil for none.
 func (s Sentences) Bytes() []byte {
 	var out []byte
 	for _, n := range s {
@@ -27,9 +27,8 @@ func (s Sentences) Bytes() []byte {
 	return out
 }
 
-// Repeats reports whether a text says what an earlier one said, and no more: the
-// two differ at most in that sentences of theirs come again. It is false where
-// either is unknown.
+// Repeats reports whether a text has the same sentences as an earlier one: they differ at most
+// in sentences that occur again. It is false if either is unknown.
 func (s Sentences) Repeats(earlier Sentences) bool {
 	if len(s) == 0 || len(earlier) == 0 {
 		return false
@@ -55,12 +54,12 @@ func within(part, whole Sentences) bool {
 	return len(part) == 0
 }
 
-// frameWords is the least number of shared words that make a frame.
+// frameWords is the smallest number of words in a frame.
 const frameWords = 20
 
-// OtherItem reports whether two texts share a frame, such as a document or fixed
-// instructions, that is at least half of the newer one, and differ in sentences of
-// their own: another item was put into the same frame.
+// OtherItem reports whether two texts have different items in the same frame, such as a document
+// or fixed instructions: they share at least half of the newer one, and each has sentences of
+// its own.
 func (s Sentences) OtherItem(earlier Sentences) bool {
 	if slices.Equal(s, earlier) { // as in all turns of an agent on one task
 		return false
@@ -73,9 +72,9 @@ func (s Sentences) OtherItem(earlier Sentences) bool {
 	return others > 0
 }
 
-// goesOn reports whether a text goes on in the middle of the sentence with which an earlier
-// one ended, or with a sentence that is open behind it, given the beginnings of its
-// sentences: somebody types or speaks.
+// goesOn reports whether a text continues an earlier one that was still being typed or spoken:
+// the earlier one ended within a sentence, or the text ends with an incomplete one. beginnings
+// are those of the text's sentences.
 func (s Sentences) goesOn(earlier, beginnings Sentences) bool {
 	n, whole := len(earlier), len(earlier)-1
 	if n > 0 && n < len(s) && slices.Equal(s[:n], earlier) && slices.Contains(beginnings, s[len(s)-1]) {
@@ -84,8 +83,7 @@ func (s Sentences) goesOn(earlier, beginnings Sentences) bool {
 	return whole >= 0 && !slices.Equal(s, earlier) && whole < len(s) && slices.Equal(s[:whole], earlier[:whole]) && slices.Contains(beginnings, earlier[whole])
 }
 
-// shared counts the words of the sentences that other has too, and of those that
-// it has not.
+// shared counts the words in sentences that other has, too, and in those that it does not have.
 func (s Sentences) shared(other Sentences) (common, own int) {
 	set := make(map[uint32]bool, len(other))
 	for _, n := range other {

@@ -6,14 +6,13 @@ import (
 	"sync"
 )
 
-// runner computes one vector for each row of token ids. Rows of one call have
-// similar lengths.
+// runner computes a vector for each row of token ids. The rows of one call have similar lengths.
 type runner interface {
 	run(rows [][]int32) ([][]float32, error)
 }
 
-// batcher puts rows that wait at the same time into one run, grouped by length so that
-// little is computed for padding. It never waits for more rows: a single row runs alone.
+// batcher runs rows that wait at the same time together, grouped by length so that little is
+// computed for padding. It does not wait for more rows.
 type batcher struct {
 	runner   runner
 	limits   Limits
@@ -27,14 +26,14 @@ type batcher struct {
 	running  sync.WaitGroup
 }
 
-// bucketEnds are the longest rows of each group but the last, in tokens.
+// bucketEnds are the lengths of the longest rows of each group but the last, in tokens.
 var bucketEnds = [...]int{16, 32, 64, 128}
 
-// runTokens bounds a run whatever its rows' length: long rows fill the
-// processor alone, and together they only make each other wait.
+// runTokens bounds the tokens of a run: one long row keeps the processor busy, and several would
+// only delay each other.
 const runTokens = 512
 
-// row is one text on its way through the model.
+// row is a text that is being embedded.
 type row struct {
 	ids      []int32
 	order    uint64
@@ -52,8 +51,7 @@ func newBatcher(r runner, limits Limits, onRun func(texts int)) *batcher {
 	return b
 }
 
-// vectors runs rows and waits for them. It errs with ErrBusy at once where the
-// queue would grow over its bound.
+// vectors runs rows and waits for the results. It returns ErrBusy at once if the queue is full.
 func (b *batcher) vectors(ctx context.Context, rows [][]int32) ([][]float32, error) {
 	out := make([][]float32, len(rows))
 	results := make(chan error, len(rows))
@@ -110,7 +108,7 @@ func bucket(tokens int) int {
 	return len(bucketEnds)
 }
 
-// longest returns the most tokens that a row of a group has.
+// longest returns the length of the longest row of a group, in tokens.
 func (b *batcher) longest(queue int) int {
 	if queue < len(bucketEnds) {
 		return bucketEnds[queue]
@@ -128,8 +126,8 @@ func (b *batcher) loop() {
 	}
 }
 
-// take waits for rows and returns the group of the one that waits longest, or
-// nil once the batcher is closed and empty.
+// take waits for rows and returns some of the group whose first row has waited longest. It
+// returns nil when the batcher is closed and empty.
 func (b *batcher) take() []*row {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -179,7 +177,7 @@ func (b *batcher) execute(batch []*row) {
 	}
 }
 
-// close refuses new rows, finishes those that wait, and ends the loops.
+// close refuses new rows and finishes those that wait.
 func (b *batcher) close() {
 	b.mu.Lock()
 	b.closed = true

@@ -9,16 +9,15 @@ import (
 	"github.com/maypok86/otter/v2"
 )
 
-// Cached remembers the vectors of the texts that came last, so that the same
-// text again costs no inference. It keeps hashes of texts, not texts.
+// Cached is an embedder with a cache of vectors by hashes of texts.
 type Cached struct {
 	Embedder
 	vectors *otter.Cache[[sha256.Size]byte, []float32]
 	onHit   func()
 }
 
-// NewCached remembers up to size texts of an embedder; onHit is called for
-// each text that is answered from memory, and may be nil.
+// NewCached puts a cache of size vectors in front of an embedder. onHit, if not nil, is called for
+// each text whose vector is cached.
 func NewCached(e Embedder, size int, onHit func()) (*Cached, error) {
 	vectors, err := otter.New(&otter.Options[[sha256.Size]byte, []float32]{MaximumSize: size})
 	if err != nil {
@@ -30,7 +29,7 @@ func NewCached(e Embedder, size int, onHit func()) (*Cached, error) {
 	return &Cached{Embedder: e, vectors: vectors, onHit: onHit}, nil
 }
 
-// Embed implements Embedder. The vectors are shared: they must not be changed.
+// Embed implements Embedder. The vectors are shared and must not be modified.
 func (c *Cached) Embed(ctx context.Context, texts ...string) ([][]float32, error) {
 	out := make([][]float32, len(texts))
 	keys := make([][sha256.Size]byte, len(texts))

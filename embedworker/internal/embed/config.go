@@ -15,25 +15,25 @@ const (
 	KindLexical = "lexical"
 )
 
-// Config says which embedder to open and how it works.
+// Config configures an embedder.
 type Config struct {
 	Kind string // KindAuto, KindONNX or KindLexical
-	// Model is an .onnx file with tokenizer.json or vocab.txt beside it, or the
-	// folder that holds them, the model as model.onnx.
+	// Model is an .onnx file beside its tokenizer.json or vocab.txt, or a folder with both, in
+	// which the model is model.onnx.
 	Model string
 	// Runtime is ONNX Runtime's shared library.
 	Runtime string
 	Limits  Limits
-	// OnRun is called with the number of texts of each run of a model; nil for nothing.
+	// OnRun, if not nil, is called with the number of texts of each run of a model.
 	OnRun func(texts int)
 }
 
 // Limits bound the work of a model.
 type Limits struct {
-	Tokens  int // most tokens of a text, special ones included; of a longer one the end is read
-	Queue   int // most texts that wait; beyond it Embed errs with ErrBusy
-	Batch   int // most texts of one run
-	Threads int // threads inside a run; 0 takes one a processor
+	Tokens  int // of a text, special ones included; only the end of a longer one is read
+	Queue   int // texts that wait; with more, Embed returns ErrBusy
+	Batch   int // texts of one run
+	Threads int // of one run; 0 means one for each processor
 }
 
 // DefaultLimits are those of all-MiniLM-L6-v2, which was trained on 256 tokens.
@@ -64,9 +64,8 @@ func (l Limits) validate() (faults []error) {
 	return faults
 }
 
-// Open returns the embedder that is asked for, loaded and warm. Of KindAuto it
-// is the model where runtime and model are there and work, else the lexical
-// one, and the log says once which and why.
+// Open returns the configured embedder, loaded and warmed up. KindAuto is the model if runtime
+// and model work, else the lexical embedder; the log says which and why.
 func Open(ctx context.Context, c Config, log *slog.Logger) (Embedder, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err

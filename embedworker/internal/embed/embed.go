@@ -1,8 +1,7 @@
-// Package embed turns texts into unit vectors whose cosine says how alike the
-// texts are: with a BERT model on ONNX Runtime, or with word statistics alone.
+// Package embed turns texts into unit vectors whose cosine is the similarity of the texts: with
+// a BERT model on ONNX Runtime, or with hashed words.
 //
-// It knows nothing of loops, scopes, stores or the wire: which text to embed,
-// and what a similarity means, is decided elsewhere.
+// It knows nothing of loops, scopes, stores or wire formats.
 package embed
 
 import (
@@ -15,19 +14,19 @@ import (
 
 // Embedder makes vectors. It is safe for concurrent use.
 type Embedder interface {
-	// Name tells embedders apart: vectors of different names have nothing in
-	// common. It is short and fit for a label.
+	// Name identifies the embedder: vectors of different names can't be compared. It is short
+	// enough for a label.
 	Name() string
 	// Dim is the length of every vector.
 	Dim() int
 	// Within returns the similarity above which two exchanges of one conversation are the
 	// same, if that is lower than the default threshold of policies; else 0.
 	Within() float64
-	// Embed returns one vector of length 1 for each text. It errs with ErrEmpty
-	// for a text without any word, ErrBusy at once where too much is waiting,
-	// ErrInference where the model cannot run, or the context's error.
+	// Embed returns a vector of length 1 for each text. Its errors are ErrEmpty for a text
+	// without words, ErrBusy if too many texts wait, ErrInference if the model fails, or the
+	// context's.
 	Embed(ctx context.Context, texts ...string) ([][]float32, error)
-	// Close frees what the embedder holds; calls in flight end first.
+	// Close frees the embedder after the calls in flight.
 	Close() error
 }
 
@@ -57,8 +56,7 @@ func Cosine(a, b []float32) float64 {
 	return float64(sum0) + float64(sum1) + float64(sum2) + float64(sum3)
 }
 
-// normalize scales v to length 1; ok is false for a vector that has no length
-// or is not finite.
+// normalize scales v to length 1. It returns false if v is zero or not finite.
 func normalize(v []float32) (ok bool) {
 	var sum float64
 	for _, x := range v {

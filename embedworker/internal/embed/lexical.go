@@ -9,25 +9,23 @@ import (
 	"unicode/utf8"
 )
 
-// Lexical embeds by the words of a text: hashed words, parts of words and
-// neighbouring pairs, each counted once however often it comes, so that a
-// text that grows by the same prefix stays like itself. Words that carry
-// little (articles, politeness, "try again") weigh little; numbers and
-// identifiers weigh much; the order of words hardly matters.
+// Lexical embeds hashed words, parts of words and pairs of neighbours. Each counts once, however
+// often it occurs, so that a text stays similar to itself when the same prefix is added again
+// and again. Words that mean little (articles, politeness, "try again") have small weights,
+// numbers and identifiers large ones; the order of words hardly matters.
 //
-// It needs no model, is deterministic across machines and versions of Go, and
-// takes microseconds. It cannot see synonyms ("fetch the page" and "download
-// the site" are strangers to it), negation carried by a small word, or who does
-// what to whom; and it sees two short texts that share their few content words
-// as the same.
+// It needs no model, is deterministic across machines and versions of Go, and takes
+// microseconds. It does not recognize synonyms ("fetch the page" and "download the site" have
+// nothing in common), negation by a small word, or who does what to whom; and two short texts
+// with the same few content words are the same to it.
 type Lexical struct{ scratch sync.Pool }
 
 const (
 	lexicalName = "lexical-1"
-	// lexicalDim makes collisions of a few hundred words negligible against
-	// the threshold: unrelated texts come out at 0 ± 0.045.
+	// lexicalDim makes collisions of a few hundred words negligible: the similarity of unrelated
+	// texts is 0 ± 0.045.
 	lexicalDim = 512
-	// lexicalBytes bounds the work: of a longer text the end is read.
+	// lexicalBytes bounds the work: only the end of a longer text is read.
 	lexicalBytes = 16 << 10
 )
 
@@ -79,7 +77,7 @@ func (l *Lexical) Embed(ctx context.Context, texts ...string) ([][]float32, erro
 	return out, nil
 }
 
-// ending returns at most n bytes of the end of text, beginning at a character.
+// ending returns the last n bytes of a text, or fewer so that it begins with a whole character.
 func ending(text string, n int) string {
 	if len(text) <= n {
 		return text
@@ -96,22 +94,22 @@ func ending(text string, n int) string {
 // features collects the features of one text into a vector.
 type features struct {
 	vector *[lexicalDim]float32
-	seen   []uint64 // hashes of features that are in already; open addressing
+	seen   []uint64 // hashes of the features so far; open addressing
 	recent [recentWords]entered
 	word   []byte // the word being read, in lower case
 	last   uint64 // hash of the word before, for pairs
 	marked bool   // the word has a digit, an underscore or inner capitals
 	digits bool   // the word has nothing but digits
-	lower  bool   // the last letter was small
+	lower  bool   // the last letter was a lower-case one
 }
 
-// entered is a word whose features are in already, all but its pairs.
+// entered is a word whose features have been added, except for its pairs.
 type entered struct {
 	key, hash uint64
 	weight    float32
 }
 
-// recentWords is the number of places for words; a word takes that of another one.
+// recentWords is the size of the cache of words, in which a word replaces that of the same slot.
 const recentWords = 512
 
 func (f *features) collect(v *[lexicalDim]float32, text string) {
@@ -133,7 +131,7 @@ func (f *features) collect(v *[lexicalDim]float32, text string) {
 	f.vector = nil
 }
 
-// room makes seen an empty table of a size.
+// room empties seen and sets its size.
 func (f *features) room(size int) {
 	if cap(f.seen) < size {
 		f.seen = make([]uint64, size)
@@ -143,7 +141,7 @@ func (f *features) room(size int) {
 	clear(f.seen)
 }
 
-// small returns the number of small ASCII letters that a text begins with.
+// small returns the number of lower-case ASCII letters at the beginning of a text.
 func small(text string) (n int) {
 	for n < len(text) && 'a' <= text[n] && text[n] <= 'z' {
 		n++
@@ -153,8 +151,8 @@ func small(text string) (n int) {
 
 func (f *features) begin() { f.word, f.marked, f.digits, f.lower = f.word[:0], false, true, false }
 
-// rune takes the next character, which is no small ASCII letter: part of a word, a word of
-// its own, or the end of one.
+// rune handles the next character, except for lower-case ASCII letters: a part of a word, a word
+// of its own, or the end of one.
 func (f *features) rune(r rune) {
 	switch {
 	case 'A' <= r && r <= 'Z':
@@ -183,7 +181,7 @@ func (f *features) rune(r rune) {
 	}
 }
 
-// single enters the character in word as a word without parts.
+// single adds the character in word as a word without parts.
 func (f *features) single(weight float32) {
 	h := hash(seedWord, f.word)
 	f.add(h, weight)
@@ -191,7 +189,7 @@ func (f *features) single(weight float32) {
 	f.begin()
 }
 
-// end enters the word that was read. Of a word that came before, all but the pair is in.
+// end adds the word that was read. Of a word that has occurred before, it adds only the pair.
 func (f *features) end() {
 	if len(f.word) == 0 {
 		return
@@ -211,7 +209,7 @@ func (f *features) end() {
 	f.begin()
 }
 
-// key tells words apart that have the same letters and are not read alike.
+// key returns a key of the word that was read, which depends on its flags, too.
 func (f *features) key(h uint64) uint64 {
 	h <<= 2
 	if f.marked {
@@ -223,7 +221,7 @@ func (f *features) key(h uint64) uint64 {
 	return h
 }
 
-// weighed returns the feature of the word that was read, which has a hash.
+// weighed returns hash and weight of the word that was read, given the hash of its letters.
 func (f *features) weighed(h uint64) entered {
 	w := entered{hash: h, weight: f.weigh(h)}
 	if f.marked {
@@ -238,10 +236,10 @@ func (f *features) weighed(h uint64) entered {
 	return w
 }
 
-// stem takes the commonest endings off an English word. It is crude: the same
-// stem for other words costs little, since their parts still differ.
+// stem removes the most common endings of English words. It is crude: a wrong stem costs little,
+// since the parts of the words still differ.
 func stem(word []byte) []byte {
-	const least = 4 // bytes that must be left
+	const least = 4 // bytes of a stem
 	for _, ending := range endings {
 		if n := len(word) - len(ending); n >= least && string(word[n:]) == ending {
 			return word[:n]
@@ -265,7 +263,7 @@ func (f *features) weigh(h uint64) float32 {
 	return weightWord
 }
 
-// pair enters the word together with the one before it.
+// pair adds the word together with the one before it.
 func (f *features) pair(h uint64, weight float32) {
 	if f.last != 0 {
 		f.add(mix((f.last*31+h)^seedPair), weightPairs*weight)
@@ -273,8 +271,8 @@ func (f *features) pair(h uint64, weight float32) {
 	f.last = h
 }
 
-// parts enters the word's runs of four bytes with its ends marked, so that
-// forms of a word ("listed", "listing") are not strangers.
+// parts adds the word's runs of four bytes, with its ends marked, so that forms of a word
+// ("listed", "listing") are similar.
 func (f *features) parts(weight float32) {
 	const size = partSize
 	n := len(f.word) + 2 - size + 1
@@ -289,8 +287,8 @@ func (f *features) parts(weight float32) {
 	}
 }
 
-// add puts a feature in, unless it is there already. Two coordinates with
-// signs of their own halve what a collision can do.
+// add adds a feature, unless it was added before. It uses two coordinates with independent signs,
+// to halve the effect of a collision.
 func (f *features) add(h uint64, weight float32) {
 	mask := uint64(len(f.seen) - 1)
 	h |= 1 // 0 marks a free slot
@@ -316,14 +314,14 @@ func sqrt32(n int) float32 {
 
 var roots = [...]float32{1, 1, 1.4142, 1.7321, 2, 2.2361, 2.4495, 2.6458, 2.8284, 3, 3.1623, 3.3166, 3.4641, 3.6056, 3.7417, 3.873, 4}
 
-// Seeds keep a word, a part and a pair of the same bytes apart.
+// Seeds distinguish words, parts and pairs of the same bytes.
 const (
 	seedWord uint64 = 0xcbf29ce484222325
 	seedPart uint64 = 0x9ae16a3b2f90404f
 	seedPair uint64 = 0xc3a5c85c97cb3127
 )
 
-// hash is 64-bit FNV-1a with a final mix; stored vectors depend on it.
+// hash is 64-bit FNV-1a with a final mix. Stored vectors depend on it.
 func hash(seed uint64, b []byte) uint64 {
 	for _, c := range b {
 		seed = (seed ^ uint64(c)) * prime

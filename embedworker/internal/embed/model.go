@@ -17,7 +17,7 @@ import (
 	"github.com/unloop/unloop/embedworker/internal/wordpiece"
 )
 
-// model embeds with a transformer behind a batcher: tokens, rows, vectors.
+// model embeds with a transformer behind a batcher.
 type model struct {
 	name      string
 	session   *onnx.Session
@@ -26,11 +26,10 @@ type model struct {
 	limits    Limits
 }
 
-// openModel loads tokenizer, runtime and model, and runs the model once for
-// each length group, so that the first request meets a warm one.
+// openModel loads tokenizer, runtime and model, and warms the model up for the first request.
 func openModel(ctx context.Context, c Config) (*model, error) {
 	if c.Runtime == "" || c.Model == "" {
-		return nil, fmt.Errorf("%w: no ONNX Runtime or no model is installed (unloop model pull fetches both)", ErrUnavailable)
+		return nil, fmt.Errorf("%w: ONNX Runtime or the model is not installed (unloop model pull installs both)", ErrUnavailable)
 	}
 	path := c.Model
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
@@ -56,8 +55,8 @@ func openModel(ctx context.Context, c Config) (*model, error) {
 	return m, nil
 }
 
-// modelName names a model by its contents: vectors of one file may be compared
-// across machines, those of two files never.
+// modelName returns a name that depends on the file's content: vectors of the same file can be
+// compared across machines, those of different files can't.
 func modelName(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -71,7 +70,7 @@ func modelName(path string) (string, error) {
 	return "onnx-" + hex.EncodeToString(h.Sum(nil)[:6]), nil
 }
 
-// warmUp runs a row of every length group and checks the results.
+// warmUp runs a row of each length group and checks the results.
 func (m *model) warmUp(ctx context.Context) error {
 	sample := m.row(strings.Repeat("is this the same question again? ", m.limits.Tokens))
 	for _, n := range append(append([]int{}, bucketEnds[:]...), m.limits.Tokens) {
@@ -123,8 +122,8 @@ func (m *model) Embed(ctx context.Context, texts ...string) ([][]float32, error)
 	return m.batcher.vectors(ctx, rows)
 }
 
-// bytesPerToken bounds how much of a long text is tokenized: words of more
-// bytes a token than this are not text.
+// bytesPerToken bounds how much of a long text is tokenized. Real text has fewer bytes per
+// token.
 const bytesPerToken = 32
 
 // row returns the tokens of a text, or of its end if it is too long; nil if it has none.

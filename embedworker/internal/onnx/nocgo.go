@@ -7,7 +7,7 @@ import "fmt"
 // Session is a loaded model; this build cannot make one.
 type Session struct{}
 
-// Open says that this build has no way to load ONNX Runtime.
+// Open returns ErrUnavailable.
 func Open(Config) (*Session, error) {
 	return nil, fmt.Errorf("%w: this program was built without cgo, which ONNX Runtime needs", ErrUnavailable)
 }
@@ -15,7 +15,7 @@ func Open(Config) (*Session, error) {
 // Dim is the length of the vectors.
 func (*Session) Dim() int { return 0 }
 
-// Run errs with ErrInference.
+// Run returns ErrInference.
 func (*Session) Run([][]int32) ([][]float32, error) { return nil, ErrInference }
 
 // Close does nothing.

@@ -1,8 +1,7 @@
-// Package onnx runs BERT encoders on ONNX Runtime: rows of token ids in, one
-// vector a row out. It alone calls C; a program that is built without cgo has
-// the same functions, which say so.
+// Package onnx runs BERT encoders on ONNX Runtime, which turn rows of token ids into vectors. It
+// is the only package that calls C; without cgo, its functions return an error.
 //
-// It knows nothing of texts, tokens' meaning, batches or queues.
+// It knows nothing of texts, tokenizers or queues.
 package onnx
 
 import "errors"
@@ -13,10 +12,10 @@ var (
 	ErrInference   = errors.New("inference did not work")
 )
 
-// Config says what to load.
+// Config configures a session.
 type Config struct {
 	Runtime string // ONNX Runtime's shared library, 1.27 or later
 	Model   string // the .onnx file
-	Threads int    // threads inside a run
-	Pad     int32  // id that rows are filled up with
+	Threads int    // threads of one run
+	Pad     int32  // id of padding
 }

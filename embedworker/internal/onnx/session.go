@@ -13,14 +13,14 @@ import (
 	ort "github.com/yalue/onnxruntime_go"
 )
 
-// environment is the one ONNX Runtime of the process; it is loaded once and
-// stays, because a library with threads of its own is never safely unloaded.
+// environment is the ONNX Runtime of the process. It is never unloaded, which is not safe for a
+// library with threads of its own.
 var environment struct {
 	sync.Mutex
 	path string
 }
 
-// loadRuntime loads the library, or returns at once if it is loaded.
+// loadRuntime loads the library, unless it is loaded already.
 func loadRuntime(path string) error {
 	environment.Lock()
 	defer environment.Unlock()
@@ -28,7 +28,7 @@ func loadRuntime(path string) error {
 	case environment.path == path && path != "":
 		return nil
 	case environment.path != "":
-		return fmt.Errorf("%w: this process runs ONNX Runtime from %s already", ErrUnavailable, environment.path)
+		return fmt.Errorf("%w: this process already runs ONNX Runtime from %s", ErrUnavailable, environment.path)
 	}
 	if _, err := os.Stat(path); err != nil {
 		return fmt.Errorf("%w: ONNX Runtime: %w", ErrUnavailable, err)
@@ -46,13 +46,12 @@ type Session struct {
 	ort     *ort.DynamicAdvancedSession
 	inputs  []string
 	dim     int
-	pooled  bool // the model pools by itself
+	pooled  bool // the model pools the tokens' vectors itself
 	pad     int32
 	buffers sync.Pool
 }
 
-// Open loads the runtime, if this process has not loaded it yet, and a model.
-// It errs with ErrUnavailable.
+// Open loads a model and, if necessary, the runtime. The error is ErrUnavailable.
 func Open(c Config) (*Session, error) {
 	if err := loadRuntime(c.Runtime); err != nil {
 		return nil, err
@@ -67,7 +66,7 @@ func Open(c Config) (*Session, error) {
 // Dim is the length of the vectors.
 func (s *Session) Dim() int { return s.dim }
 
-// Close frees the model; no Run may be under way.
+// Close frees the model. No Run may be in flight.
 func (s *Session) Close() error { return s.ort.Destroy() }
 
 func newSession(c Config) (*Session, error) {
@@ -94,7 +93,7 @@ func newSession(c Config) (*Session, error) {
 	return s, err
 }
 
-// ports reads a model's inputs and outputs, without optimizing it for that.
+// ports returns a model's inputs and outputs. It does not optimize the model.
 func ports(path string) (inputs, outputs []ort.InputOutputInfo, err error) {
 	options, err := ort.NewSessionOptions()
 	if err != nil {
@@ -116,7 +115,7 @@ func sessionOptions(threads int) (*ort.SessionOptions, error) {
 		options.SetIntraOpNumThreads(threads),
 		options.SetInterOpNumThreads(1),
 		options.SetGraphOptimizationLevel(ort.GraphOptimizationLevelEnableAll),
-		// Idle threads sleep: the worker shares its machine with others.
+		// Idle threads sleep, because the worker shares its machine.
 		options.AddSessionConfigEntry("session.intra_op.allow_spinning", "0"),
 	)
 	if err != nil {
@@ -125,8 +124,7 @@ func sessionOptions(threads int) (*ort.SessionOptions, error) {
 	return options, nil
 }
 
-// bertInputs are what a BERT may ask for; models without segments lack the
-// last.
+// bertInputs are the inputs of a BERT. Models without segments lack the last one.
 var bertInputs = []string{"input_ids", "attention_mask", "token_type_ids"}
 
 func chooseInputs(inputs []ort.InputOutputInfo) ([]string, error) {
@@ -143,8 +141,8 @@ func chooseInputs(inputs []ort.InputOutputInfo) ([]string, error) {
 	return names, nil
 }
 
-// chooseOutput prefers the tokens' vectors to vectors that the model pooled,
-// because pooling differs from model to model.
+// chooseOutput prefers the tokens' vectors to those that the model pooled, because models pool
+// differently.
 func chooseOutput(outputs []ort.InputOutputInfo) (chosen ort.InputOutputInfo, err error) {
 	for _, dims := range []int{3, 2} {
 		for _, out := range outputs {
@@ -157,12 +155,11 @@ func chooseOutput(outputs []ort.InputOutputInfo) (chosen ort.InputOutputInfo, er
 	for _, out := range outputs {
 		names = append(names, out.String())
 	}
-	return chosen, fmt.Errorf("no output holds vectors: %s", strings.Join(names, ", "))
+	return chosen, fmt.Errorf("no output has vectors: %s", strings.Join(names, ", "))
 }
 
-// Run pads rows of token ids to one length, infers, and sums each row's token
-// vectors over the tokens that are no padding: their mean, but for its length.
-// It errs with ErrInference.
+// Run pads rows of token ids to the same length, infers, and returns for each row the sum of its
+// tokens' vectors, padding excluded. The error is ErrInference.
 func (s *Session) Run(rows [][]int32) ([][]float32, error) {
 	b, ok := s.buffers.Get().(*tensors)
 	if !ok {
@@ -227,7 +224,7 @@ func (s *Session) infer(b *tensors, rows, width int) error {
 	return s.ort.Run(values[:len(s.inputs)], values[len(s.inputs):])
 }
 
-// tensors are the memory of one run.
+// tensors are the buffers of one run.
 type tensors struct {
 	ids, mask, kinds []int64
 	output           []float32
@@ -259,7 +256,7 @@ func (b *tensors) fill(rows [][]int32, width int, pad int64) {
 	}
 }
 
-// grown returns a slice of length n, reusing s where it has room.
+// grown returns a slice of length n, which reuses s if that is large enough.
 func grown[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)

@@ -1,5 +1,5 @@
-// Package api serves the HTTP API of the dashboard under /api/v1/: what the board holds,
-// events as they come, and what operators may do. openapi.json describes it.
+// Package api serves the HTTP API of the dashboard under /api/v1/: the board, a stream of
+// events, and actions of operators. openapi.json describes it.
 //
 // It does not know where the board's content comes from, or who may use the port.
 package api
@@ -35,7 +35,7 @@ const Prefix = "/api/v1/"
 //go:embed openapi.json
 var Document []byte
 
-// System tells how the parts of the system are.
+// System reports the state of the system's parts.
 type System interface {
 	Health(ctx context.Context) watch.Health
 	Bundles(ctx context.Context) []board.InForce
@@ -43,19 +43,19 @@ type System interface {
 	Endpoints() []Endpoint
 }
 
-// Operator carries out what operators ask for.
+// Operator carries out actions of operators.
 type Operator interface {
 	// Release ends a loop and returns how many counters restart.
 	Release(ctx context.Context, actor, loopID string) (counters int, err error)
 	AddSilence(ctx context.Context, actor string, s silence.Silence) (silence.Silence, error)
 	ExpireSilence(ctx context.Context, actor, id string) error
-	// Sealed reports that only the operator's command line can store overrides.
+	// Sealed reports whether only the operator's command line can store overrides.
 	Sealed() bool
 	AddOverride(ctx context.Context, actor string, o schemas.Override) error
 	EndOverride(ctx context.Context, actor string, o schemas.Override) error
-	// Deliver asks a notifier for a delivery, and returns its record in the log.
+	// Deliver asks a notifier for a delivery, and returns its record in the delivery log.
 	Deliver(ctx context.Context, actor string, what operator.Delivery, req delivery.Request) (delivery.Record, error)
-	// Audit returns the newest actions of operators, the oldest of them first.
+	// Audit returns the n newest actions of operators, oldest first.
 	Audit(ctx context.Context, n int) ([]schemas.Audit, error)
 }
 
@@ -69,8 +69,8 @@ type API struct {
 	streams  *streams
 }
 
-// New returns the API. refuse returns why clients may change nothing, or "". Streams end
-// when done is closed.
+// New returns the API. refuse returns why clients can't change anything, or "" if they can.
+// Event streams end when done is closed.
 func New(b *board.Board, s System, o Operator, refuse func() string, now func() time.Time, done <-chan struct{}) *API {
 	return &API{board: b, system: s, operator: o, refuse: refuse, now: now, streams: &streams{done: done}}
 }
@@ -115,10 +115,10 @@ func (a *API) Handler() http.Handler {
 	})
 }
 
-// methods are those that a path may have.
+// methods are the methods of the API.
 var methods = []string{http.MethodGet, http.MethodPost, http.MethodDelete}
 
-// notFound answers for paths and methods that are not served.
+// notFound answers requests for unknown paths and methods.
 func notFound(mux *http.ServeMux) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		for _, method := range methods {
@@ -126,24 +126,24 @@ func notFound(mux *http.ServeMux) http.HandlerFunc {
 			other.Method = method
 			if _, pattern := mux.Handler(other); pattern != Prefix {
 				w.Header().Set("Allow", method)
-				fail(w, http.StatusMethodNotAllowed, "method_not_allowed", r.Method+" is not possible here; use "+method)
+				fail(w, http.StatusMethodNotAllowed, "method_not_allowed", r.Method+" is not allowed here; use "+method)
 				return
 			}
 		}
-		fail(w, http.StatusNotFound, "not_found", "there is no such path; "+Prefix+"openapi.json lists all")
+		fail(w, http.StatusNotFound, "not_found", "there is no such path; "+Prefix+"openapi.json lists all paths")
 	}
 }
 
 func getDocument(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(Document) // whoever left does not read it
+	_, _ = w.Write(Document) // the client may have left
 }
 
 // maxRequest bounds the body of a request, in bytes.
 const maxRequest = 64 << 10
 
-// change guards a handler that changes something: it refuses ports that only show, and
-// bodies that a form of another page can send.
+// change guards a handler that changes something. It refuses requests to a read-only port, and
+// content types that a form on another site could send.
 func (a *API) change(handle http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if why := a.refuse(); why != "" {
@@ -160,8 +160,8 @@ func (a *API) change(handle http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// body reads a body of JSON; it answers and returns false for another one. No body leaves
-// v as it is.
+// body reads a JSON body into v; an empty one changes nothing. It answers and returns false
+// if the body is not valid.
 func body(w http.ResponseWriter, r *http.Request, v any) bool {
 	dec := json.NewDecoder(r.Body)
 	dec.DisallowUnknownFields()
@@ -172,7 +172,7 @@ func body(w http.ResponseWriter, r *http.Request, v any) bool {
 	return true
 }
 
-// byActor is the body of a request that needs no more than a name.
+// byActor is the body of a request that has only the operator's name.
 type byActor struct {
 	Actor string `json:"actor"`
 }
@@ -180,8 +180,8 @@ type byActor struct {
 // maxActor bounds the name of an actor, in bytes.
 const maxActor = 100
 
-// actor names who sent a request for the audit: the user of basic authentication, or the
-// given name, and the address.
+// actor returns the sender of a request for the audit: the user of basic authentication, or
+// else the given name, and the address.
 func actor(r *http.Request, given string) string {
 	if user, _, ok := r.BasicAuth(); ok && user != "" {
 		given = user
@@ -215,15 +215,15 @@ func answerOnly(w http.ResponseWriter, name string, v any) { answer(w, map[strin
 
 func answerWith(w http.ResponseWriter, status int, v any) {
 	body, err := json.Marshal(v)
-	if err != nil { // a time that JSON can't hold
+	if err != nil { // a time that JSON can't represent
 		status, body = http.StatusInternalServerError, []byte(`{"error":{"code":"internal","message":"the answer could not be written as JSON"}}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // whoever left does not read it
+	_, _ = w.Write(append(body, '\n')) // the client may have left
 }
 
-// number reads a parameter; it answers and returns false if the value is out of bounds.
+// number reads a parameter. It answers and returns false if the value is out of bounds.
 func number(w http.ResponseWriter, r *http.Request, name string, standard, least, most int) (int, bool) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
@@ -240,8 +240,8 @@ func number(w http.ResponseWriter, r *http.Request, name string, standard, least
 // maxSince bounds how far back a time may be.
 const maxSince = 366 * 24 * time.Hour
 
-// since reads a time, or how long ago it was; it answers and returns false if the value
-// is neither.
+// since reads a time or a duration before now. It answers and returns false if the value is
+// neither.
 func (a *API) since(w http.ResponseWriter, r *http.Request, standard time.Duration) (time.Time, bool) {
 	text := r.URL.Query().Get("since")
 	if text == "" {

@@ -17,7 +17,7 @@ type Endpoint struct {
 	Name  string `json:"name"`
 	Kind  string `json:"kind"`
 	State string `json:"state"`
-	// Reason says why the endpoint is disabled, Until when a paused one is used again.
+	// Reason is why the endpoint is disabled. Until is the end of a pause.
 	Reason string    `json:"reason,omitempty"`
 	Until  time.Time `json:"until,omitzero"`
 }
@@ -29,8 +29,8 @@ const (
 	Disabled = "disabled"
 )
 
-// shownDelivery is an entry of the delivery log, with the names of its loops in place of
-// its events.
+// shownDelivery is an entry of the delivery log, with the ids of its loops in place of its
+// events.
 type shownDelivery struct {
 	ID       string             `json:"id"`
 	Endpoint string             `json:"endpoint"`
@@ -110,8 +110,8 @@ func (a *API) enableEndpoint(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// deliver asks a notifier for something; it answers and returns false if that fails, or if
-// the endpoint did not take the message.
+// deliver asks a notifier for a delivery. It answers and returns false if that fails, or if
+// the endpoint did not accept the message.
 func (a *API) deliver(w http.ResponseWriter, r *http.Request, what operator.Delivery, id string) (delivery.Record, bool) {
 	var by byActor
 	if !body(w, r, &by) {
@@ -126,7 +126,7 @@ func (a *API) deliver(w http.ResponseWriter, r *http.Request, what operator.Deli
 	case err != nil:
 		fail(w, http.StatusBadGateway, "not_done", err.Error())
 	case what != operator.Enable && len(rec.Attempts) > 0 && rec.Attempts[len(rec.Attempts)-1].Error != "":
-		fail(w, http.StatusBadGateway, "not_taken", fmt.Sprintf("%s did not take the message: %s", rec.Endpoint, rec.Attempts[len(rec.Attempts)-1].Error))
+		fail(w, http.StatusBadGateway, "not_taken", fmt.Sprintf("%s did not accept the message: %s", rec.Endpoint, rec.Attempts[len(rec.Attempts)-1].Error))
 	default:
 		return rec, true
 	}

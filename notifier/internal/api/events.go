@@ -17,13 +17,13 @@ import (
 const (
 	// maxStreams bounds the clients that follow events.
 	maxStreams = 200
-	// heartbeat is the longest silence of a stream.
+	// heartbeat is the longest time without data on a stream.
 	heartbeat = 15 * time.Second
-	// gather is how long changes are gathered before a client hears of them.
+	// gather is how long changes are batched before they are sent to a client.
 	gather = 150 * time.Millisecond
-	// writeFor bounds the time for which a client may not read.
+	// writeFor bounds how long a write waits for a client that does not read.
 	writeFor = 10 * time.Second
-	// retryMillis is when a client connects again.
+	// retryMillis is the time after which a client reconnects.
 	retryMillis = 2000
 )
 
@@ -33,8 +33,8 @@ type streams struct {
 	done <-chan struct{}
 }
 
-// getEvents answers with the newest events, or follows them where the client accepts a
-// stream of events.
+// getEvents answers with the newest events, or with a stream of events if the client accepts
+// one.
 func (a *API) getEvents(w http.ResponseWriter, r *http.Request) {
 	if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
 		a.followEvents(w, r)
@@ -68,8 +68,8 @@ func (a *API) followEvents(w http.ResponseWriter, r *http.Request) {
 	s.run(r)
 }
 
-// resumeAt returns the place of the last event that the client has. The newest event is
-// that of a client that has none.
+// resumeAt returns the sequence of the last event that the client has; for a new client, that
+// of the newest event.
 func (a *API) resumeAt(w http.ResponseWriter, r *http.Request) (uint64, bool) {
 	text := r.Header.Get("Last-Event-ID")
 	if text == "" {
@@ -83,7 +83,7 @@ func (a *API) resumeAt(w http.ResponseWriter, r *http.Request) (uint64, bool) {
 		fail(w, http.StatusBadRequest, "bad_parameter", "Last-Event-ID must be the id of an event of this stream")
 		return 0, false
 	}
-	// After the stream was recreated its numbers restart.
+	// Sequences restart when the stream is recreated.
 	return min(last, a.board.History.Last()), true
 }
 
@@ -92,11 +92,11 @@ type stream struct {
 	api     *API
 	out     http.ResponseWriter
 	control *http.ResponseController
-	// last is the place of the last event that was sent, seen the versions of the board
-	// that the client knows of.
+	// last is the sequence of the last event that was sent, seen the versions of the board
+	// that the client knows.
 	last uint64
 	seen board.Versions
-	// begun is set once the client was told to read all parts.
+	// begun is set after the client was told to read all parts.
 	begun bool
 }
 
@@ -133,7 +133,7 @@ func (s *stream) run(r *http.Request) {
 	}
 }
 
-// send writes the events since the last one, and the names of the parts that changed.
+// send writes new events, and the names of the parts that changed.
 func (s *stream) send(now board.Versions) error {
 	changed := now.Changed(s.seen)
 	if !s.begun {
@@ -151,7 +151,7 @@ func (s *stream) send(now board.Versions) error {
 	for _, it := range items {
 		fmt.Fprintf(&text, "id: %d\nevent: %s\ndata: ", it.Sequence, it.Type)
 		if json.Compact(&text, it.Body) != nil {
-			continue // it was read as JSON before
+			continue // can't happen: it was parsed before
 		}
 		text.WriteString("\n\n")
 		s.last = it.Sequence
@@ -168,7 +168,7 @@ func (s *stream) send(now board.Versions) error {
 	return s.write(text.String())
 }
 
-// write sends text at once, to a client that reads.
+// write sends text at once. It fails if the client does not read.
 func (s *stream) write(text string) error {
 	if err := s.control.SetWriteDeadline(time.Now().Add(writeFor)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err

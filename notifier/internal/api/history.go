@@ -11,18 +11,18 @@ import (
 	"github.com/unloop/unloop/schemas/excerpts"
 )
 
-// loopHistory is what happened to a loop, and what else happened in its run.
+// loopHistory is what happened to a loop and in its session.
 type loopHistory struct {
 	// Course is how the loop grew.
 	Course []board.Point `json:"course"`
-	// Run has all loops of the loop's session, the oldest first; RunOmitted counts those that
-	// it leaves out.
+	// Run has the loops of the loop's session, oldest first; RunOmitted counts those that are
+	// left out.
 	Run        []board.Bar     `json:"run"`
 	RunOmitted int             `json:"run_omitted"`
 	Deliveries []shownDelivery `json:"deliveries"`
-	// Actions are what operators did to the loop, its session and its caller, the newest first.
+	// Actions are those of operators on the loop, its session and its caller, newest first.
 	Actions []schemas.Audit `json:"actions"`
-	// Fault is why Actions may be incomplete.
+	// Fault is why Actions is incomplete.
 	Fault string `json:"fault,omitempty"`
 }
 
@@ -56,7 +56,7 @@ func (a *API) getLoopHistory(w http.ResponseWriter, r *http.Request) {
 	answer(w, h)
 }
 
-// getLoopRounds answers that this port has no rounds of a loop. A gateway's admin port has them.
+// getLoopRounds answers without rounds: only a gateway's admin port has them.
 func (a *API) getLoopRounds(w http.ResponseWriter, r *http.Request) {
 	answer(w, excerpts.Loop{LoopID: r.PathValue("id")})
 }

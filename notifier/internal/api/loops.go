@@ -16,7 +16,7 @@ const (
 	defaultLimit = 100
 	maxLimit     = 1000
 	maxOffset    = 100_000
-	// statsFor is the time that stats are about unless a request says otherwise.
+	// statsFor is the default time range of stats.
 	statsFor = 24 * time.Hour
 )
 
@@ -24,13 +24,13 @@ const (
 type loopList struct {
 	Loops []board.Loop `json:"loops"`
 	Total int          `json:"total"`
-	// Omitted reports that more loops are open than are kept.
+	// Omitted reports that more loops are open than the board keeps.
 	Omitted bool      `json:"omitted"`
 	AsOf    time.Time `json:"as_of"`
 }
 
-// selected reads which loops a request is about, and their order; it answers and returns false
-// for a faulty parameter.
+// selected reads the filter and the order of loops. It answers and returns false if a parameter
+// is not valid.
 func (a *API) selected(w http.ResponseWriter, r *http.Request, standard time.Duration) (board.Filter, bool) {
 	since, ok := a.since(w, r, standard)
 	if !ok {
@@ -67,7 +67,7 @@ func names[T ~string](all []T) string {
 	return strings.Join(words, ", ")
 }
 
-// paged is selected for a list, and reads which part of the list is wanted.
+// paged is selected for a list, of which it also reads the wanted page.
 func (a *API) paged(w http.ResponseWriter, r *http.Request) (f board.Filter, limit, offset int, ok bool) {
 	if limit, ok = number(w, r, "limit", defaultLimit, 1, maxLimit); ok {
 		offset, ok = number(w, r, "offset", 0, 0, maxOffset)
@@ -78,7 +78,7 @@ func (a *API) paged(w http.ResponseWriter, r *http.Request) (f board.Filter, lim
 	return f, limit, offset, ok
 }
 
-// part returns a part of a list.
+// part returns a page of a list.
 func part[T any](list []T, limit, offset int) []T {
 	list = list[min(offset, len(list)):]
 	return list[:min(limit, len(list))]
@@ -157,7 +157,7 @@ func (a *API) releaseLoop(w http.ResponseWriter, r *http.Request) {
 	counters, err := a.operator.Release(r.Context(), actor(r, by.Actor), id)
 	switch {
 	case errors.Is(err, operator.ErrNotOpen):
-		fail(w, http.StatusNotFound, "not_open", "the loop is not open any more")
+		fail(w, http.StatusNotFound, "not_open", "the loop is no longer open")
 	case errors.Is(err, operator.ErrNoDetector):
 		fail(w, http.StatusServiceUnavailable, "no_detector", "no detector is running, and only detectors release loops")
 	case err != nil:

@@ -11,10 +11,10 @@ import (
 	"github.com/unloop/unloop/schemas/kit/operator"
 )
 
-// overrideList has the blocks and exemptions that have not ended.
+// overrideList has the blocks and exemptions in force.
 type overrideList struct {
 	Overrides []schemas.Override `json:"overrides"`
-	// Sealed reports that only the operator's command line can set and end them.
+	// Sealed reports whether only the operator's command line can set and end them.
 	Sealed bool `json:"sealed"`
 }
 
@@ -22,14 +22,14 @@ func (a *API) getOverrides(w http.ResponseWriter, _ *http.Request) {
 	answer(w, overrideList{a.standing(), a.operator.Sealed()})
 }
 
-// standing returns the overrides that have not ended.
+// standing returns the overrides in force.
 func (a *API) standing() []schemas.Override {
 	now := a.now()
 	all, _ := a.board.Overrides.All()
 	return slices.DeleteFunc(all, func(o schemas.Override) bool { return !o.StandsAt(now) })
 }
 
-// overrideRequest asks for an override that begins now.
+// overrideRequest is the body of a request for an override that begins now.
 type overrideRequest struct {
 	byActor
 	Action          schemas.OverrideAction `json:"action"`
@@ -40,7 +40,7 @@ type overrideRequest struct {
 }
 
 const (
-	// maxOverride bounds the length of an override, maxText that of its texts in bytes.
+	// maxOverride bounds the duration of an override, maxText each of its texts in bytes.
 	maxOverride = 366 * 24 * time.Hour
 	maxText     = 1000
 )

@@ -43,7 +43,7 @@ func (a *API) getSilences(w http.ResponseWriter, _ *http.Request) {
 	answerOnly(w, "silences", list)
 }
 
-// silenceRequest asks for a silence that begins now.
+// silenceRequest is the body of a request for a silence that begins now.
 type silenceRequest struct {
 	Matchers        match.Matchers `json:"matchers"`
 	Author          string         `json:"author"`
@@ -51,7 +51,7 @@ type silenceRequest struct {
 	DurationSeconds int64          `json:"duration_seconds"`
 }
 
-// maxSilence bounds the length of a silence.
+// maxSilence bounds the duration of a silence.
 const maxSilence = 366 * 24 * time.Hour
 
 func (a *API) addSilence(w http.ResponseWriter, r *http.Request) {

@@ -11,7 +11,7 @@ import (
 	"github.com/unloop/unloop/schemas"
 )
 
-// policies are the bundles in force and the one that was pushed last.
+// policies are the bundles in force, and the last pushed one.
 type policies struct {
 	Pushed  *pushed         `json:"pushed,omitempty"`
 	InForce []board.InForce `json:"in_force"`
@@ -34,7 +34,7 @@ func (a *API) getPolicies(w http.ResponseWriter, r *http.Request) {
 // health is the state of the system's parts.
 type health struct {
 	watch.Health
-	// ReadOnly is why clients of this port may change nothing; empty if they may.
+	// ReadOnly is why clients of this port can't change anything; empty if they can.
 	ReadOnly string    `json:"read_only,omitempty"`
 	AsOf     time.Time `json:"as_of"`
 }
@@ -43,10 +43,10 @@ func (a *API) getHealth(w http.ResponseWriter, r *http.Request) {
 	answer(w, health{a.system.Health(r.Context()), a.refuse(), a.now().UTC()})
 }
 
-// maxList bounds lists of actions and of deliveries.
+// maxList bounds lists of actions and deliveries.
 const maxList = 500
 
-// getAudit answers with what operators did, the newest first.
+// getAudit answers with the actions of operators, newest first.
 func (a *API) getAudit(w http.ResponseWriter, r *http.Request) {
 	limit, ok := number(w, r, "limit", defaultLimit, 1, maxList)
 	if !ok {

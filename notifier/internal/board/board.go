@@ -10,7 +10,7 @@ import (
 	"github.com/unloop/unloop/schemas/silence"
 )
 
-// Part is a part of the board that changes by itself.
+// Part is a part of the board that has a version of its own.
 type Part int
 
 // The parts.
@@ -42,11 +42,11 @@ const (
 	maxIncidents = 10_000
 	maxSilences  = 500
 	maxOverrides = 500
-	// maxDeliveries bounds the deliveries that are kept of the log.
+	// maxDeliveries bounds the kept entries of the delivery log.
 	maxDeliveries = 500
-	// afterEnd is how long a record may outlive its loop before it counts as over.
+	// afterEnd is how long after its end a loop with a record still counts as open.
 	afterEnd = 3 * time.Second
-	// unrecorded is how long a loop may be announced before its record is known.
+	// unrecorded is how long after its event a loop without a record counts as open.
 	unrecorded = 5 * time.Second
 )
 
@@ -99,7 +99,7 @@ func (b *Board) Versions() (Versions, <-chan struct{}) {
 	return b.versions, b.news
 }
 
-// Changed returns the parts whose versions differ.
+// Changed returns the parts whose versions differ from earlier ones.
 func (v Versions) Changed(since Versions) []Part {
 	var changed []Part
 	for p := range parts {
@@ -110,8 +110,8 @@ func (v Versions) Changed(since Versions) []Part {
 	return changed
 }
 
-// Loops returns the loops that a filter selects in its order, and whether open ones may be left
-// out because there are too many.
+// Loops returns the loops that a filter selects, in its order, and whether open ones may be
+// missing because there are too many.
 func (b *Board) Loops(f Filter, now time.Time) (loops []Loop, omitted bool) {
 	all, dropped := b.loopsAt(now)
 	loops = []Loop{}
@@ -136,7 +136,7 @@ func (b *Board) OpenLoops(now time.Time) int {
 	return n
 }
 
-// past returns the state of a loop without a record at a time.
+// past returns a loop without a record as it is at a time.
 func (l Loop) past(now time.Time) Loop {
 	switch {
 	case l.State == Resolved:

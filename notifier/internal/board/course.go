@@ -12,17 +12,17 @@ type Point struct {
 	At       time.Time   `json:"at"`
 	HitCount int         `json:"hit_count"`
 	Saved    event.Saved `json:"saved"`
-	// Action is the loop's action at that time.
+	// Action is the action on the loop at that time.
 	Action string `json:"action"`
 }
 
-// maxCourse bounds the points of a loop. Where there are more, every other one is left out.
+// maxCourse bounds the points of a loop. When it is reached, every other point is dropped.
 const maxCourse = 32
 
 func (l *Loop) point() Point { return Point{l.LastSeen, l.HitCount, l.Saved, l.Action} }
 
-// after returns the course with what a later event of the loop says. It changes no course in
-// place.
+// after returns the course with the point of a later state. It does not modify the loop's
+// course.
 func (l *Loop) after(next *Loop) []Point {
 	p := next.point()
 	course := l.course
@@ -39,5 +39,5 @@ func (l *Loop) after(next *Loop) []Point {
 	return append(slices.Clip(course), p)
 }
 
-// Course returns how the loop grew, the oldest state first and the present one last.
+// Course returns the states of the loop, oldest first; the present one is the last.
 func (l *Loop) Course() []Point { return l.after(l) }

@@ -1,6 +1,6 @@
-// Package board is the read model behind the dashboard: it folds records of buckets, events
-// and the replies of parts into what people look at, within bounds of its own whatever
-// comes. It takes values and times; its types may be used by many goroutines at once.
+// Package board is the read model behind the dashboard: it folds records, events and status
+// replies into the loops and lists that people look at. Its memory is bounded whatever comes,
+// and its types are safe for concurrent use.
 //
-// It does not know where the values come from, and how they are shown.
+// It does not know where the values come from, or how they are shown.
 package board

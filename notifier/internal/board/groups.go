@@ -9,8 +9,8 @@ import (
 // By is a property that loops are grouped by.
 type By string
 
-// groupings return a loop's groups by each By. A loop with several tools is in the group of
-// each.
+// groupings return the groups of a loop for each By. A loop with several tools is in several
+// groups.
 var groupings = map[By]func(l *Loop) []string{
 	"policy":  func(l *Loop) []string { return []string{l.Policy} },
 	"tool":    func(l *Loop) []string { return l.Tools() },
@@ -23,7 +23,8 @@ var groupings = map[By]func(l *Loop) []string{
 // Groupings returns what loops can be grouped by.
 func Groupings() []By { return []By{"policy", "tool", "tenant", "project", "caller", "session"} }
 
-// Group is the loops with one value of a property; Name is "" for those without a value.
+// Group summarizes the loops with one value of a property; Name is "" for loops without a
+// value.
 type Group struct {
 	Top
 	FirstSeen time.Time `json:"first_seen"`
@@ -32,10 +33,10 @@ type Group struct {
 	Worst string `json:"worst"`
 }
 
-// strengths orders actions, the strongest last.
+// strengths lists the actions, strongest last.
 var strengths = []string{"allow", "warn", "hint", "throttle", "reject", "break"}
 
-// Groups groups loops, those with the greatest value of an order first.
+// Groups groups loops, and sorts the groups by an order, greatest first.
 func Groups(loops []Loop, by By, order Order) []Group {
 	byName := map[string]*Group{}
 	for i := range loops {

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// maxParts bounds the running parts that are known.
+	// maxParts bounds the known parts.
 	maxParts = 500
-	// forgetAfter is how long a part that does not answer is shown.
+	// forgetAfter is how long a part is shown after its last answer.
 	forgetAfter = 2 * time.Minute
 )
 
@@ -28,12 +28,12 @@ const (
 type Running struct {
 	status.Status
 	State string `json:"state"`
-	// Heard is when the part answered last.
+	// Heard is the time of the part's last answer.
 	Heard time.Time `json:"heard"`
 }
 
-// Fleet holds the parts that answer, and for a while those that ceased to. The zero value
-// is empty.
+// Fleet holds the parts that answer, and for a while those that stopped answering. The zero
+// value is empty.
 type Fleet struct {
 	mu   sync.Mutex
 	byID map[string]Running
@@ -66,7 +66,7 @@ func (f *Fleet) Heard(replies []status.Status, now time.Time) {
 	}
 }
 
-// All returns the parts by service, the oldest first.
+// All returns the parts sorted by service and age, oldest first.
 func (f *Fleet) All() []Running {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -77,7 +77,7 @@ func (f *Fleet) All() []Running {
 	return all
 }
 
-// InForce is a bundle with the gateways at which it is in force.
+// InForce is a bundle with the gateways that use it.
 type InForce struct {
 	status.Bundle
 	Gateways []Gateway `json:"gateways"`
@@ -89,7 +89,7 @@ type Gateway struct {
 	Host string `json:"host"`
 }
 
-// Bundles returns the bundles in force at the gateways that answer, by version.
+// Bundles returns the bundles that answering gateways use, sorted by version.
 func Bundles(parts []Running) []InForce {
 	all := []InForce{}
 	for i := range parts {

@@ -14,16 +14,16 @@ import (
 const (
 	// maxLoops bounds the loops that are known from events alone.
 	maxLoops = 5000
-	// maxEvents bounds the events that are kept for readers that come back.
+	// maxEvents bounds the events that are kept for clients that reconnect.
 	maxEvents = 1000
-	// maxBody bounds the size of an event, in bytes. Larger ones are left out.
+	// maxBody bounds the size of an event, in bytes. Larger ones are ignored.
 	maxBody = 64 << 10
 )
 
-// types are the events that are kept.
+// types are the kept types of events.
 var types = []event.Type{event.Detected, event.Ongoing, event.Resolved}
 
-// Item is an event with its place in the stream.
+// Item is an event with its sequence in the stream.
 type Item struct {
 	Sequence uint64
 	Type     event.Type
@@ -43,7 +43,7 @@ func newHistory(changed func()) *History {
 	return &History{changed: changed, loops: newest[*Loop](maxLoops)}
 }
 
-// Reset forgets everything: the stream restarts.
+// Reset removes everything: the stream was recreated.
 func (h *History) Reset() {
 	defer h.changed()
 	h.mu.Lock()
@@ -52,7 +52,7 @@ func (h *History) Reset() {
 	h.loops.Purge()
 }
 
-// Add adds the event at a place in the stream. What is not an event is left out.
+// Add adds the event with a sequence in the stream. It ignores what is not an event.
 func (h *History) Add(sequence uint64, body []byte) {
 	if len(body) > maxBody {
 		return
@@ -74,7 +74,7 @@ func (h *History) Add(sequence uint64, body []byte) {
 	h.fold(loopOf(&e))
 }
 
-// fold adds what an event says of its loop. The caller holds the lock.
+// fold updates the loop of an event. The caller holds the lock.
 func (h *History) fold(l Loop) {
 	before, known := h.loops.Peek(l.LoopID)
 	if !known {
@@ -86,8 +86,8 @@ func (h *History) fold(l Loop) {
 	}
 }
 
-// Keep remembers the last state of a loop whose record is not kept any more, since events
-// say less. gone reports that the record was removed: the loop is over.
+// Keep keeps the last state of a loop whose record was dropped, since events say less. gone
+// reports that the record was removed because the loop is over.
 func (h *History) Keep(l Loop, gone bool) {
 	if l.LoopID == "" {
 		return
@@ -109,7 +109,7 @@ func (h *History) Keep(l Loop, gone bool) {
 	h.fold(l)
 }
 
-// End remembers that a loop is over, if an event told of it.
+// End marks a loop that is known from an event as over.
 func (h *History) End(id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -118,7 +118,7 @@ func (h *History) End(id string) {
 	}
 }
 
-// Loops returns the loops that the events describe, in no order.
+// Loops returns the loops of the events, in no order.
 func (h *History) Loops() []Loop {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -129,7 +129,7 @@ func (h *History) Loops() []Loop {
 	return all
 }
 
-// Last returns the place of the newest event; 0 without events.
+// Last returns the sequence of the newest event; 0 without events.
 func (h *History) Last() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -139,8 +139,8 @@ func (h *History) Last() uint64 {
 	return h.events[len(h.events)-1].Sequence
 }
 
-// After returns the events behind a place, in the order of the stream, and whether there
-// may have been others that are not kept any more.
+// After returns the events after a sequence, in the order of the stream, and whether earlier
+// ones may have been dropped.
 func (h *History) After(sequence uint64) (items []Item, missed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -149,7 +149,7 @@ func (h *History) After(sequence uint64) (items []Item, missed bool) {
 	return slices.Clone(h.events[i:]), missed
 }
 
-// Newest returns at most most of the newest events, newest first.
+// Newest returns up to most events, newest first.
 func (h *History) Newest(most int) []Item {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -15,8 +15,8 @@ const (
 	Resolved = "resolved"
 )
 
-// Loop is a loop as people look at it: the data of its newest event, under the names that
-// events have, and what the dashboard adds.
+// Loop is a loop as the dashboard shows it: the data of its newest event, under the names of
+// events, and fields that the dashboard adds.
 type Loop struct {
 	event.Data
 	State     string `json:"state"`
@@ -24,7 +24,7 @@ type Loop struct {
 	Tenant    string `json:"tenant"`
 	Project   string `json:"project"`
 	RequestID string `json:"request_id"`
-	// Ends is when an open loop is over if nothing more is found, or when it was over.
+	// Ends is when an open loop ends if nothing more is found, or when a resolved one ended.
 	Ends time.Time `json:"ends,omitzero"`
 	// SilencedUntil is set while a silence suppresses messages about the loop.
 	SilencedUntil time.Time `json:"silenced_until,omitzero"`
@@ -32,17 +32,17 @@ type Loop struct {
 	// Title names the loop in a few words, Text says what repeats and how often.
 	Title string `json:"title"`
 	Text  string `json:"text"`
-	// Findings are those of the data with their titles, which the JSON has in their place.
+	// Findings replace those of the data in JSON.
 	Findings []Finding `json:"findings"`
 
-	course []Point   // what its events said, the oldest first
+	course []Point   // its states, oldest first
 	at     time.Time // of the newest event
 	gone   bool      // its record was removed
-	unkept bool      // it is open, and its record is not kept
+	unkept bool      // it is open, but its record was dropped
 	source *event.Event
 }
 
-// Finding is a finding with its title and text, as those of Loop.
+// Finding is a finding with a title and a text, as a Loop has them.
 type Finding struct {
 	event.Finding
 	Title string `json:"title"`

@@ -7,7 +7,7 @@ import (
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-// Pushed is the policy bundle that was pushed last. The zero value is none.
+// Pushed is the last pushed policy bundle. The zero value is none.
 type Pushed struct {
 	changed func()
 	mu      sync.Mutex
@@ -16,7 +16,7 @@ type Pushed struct {
 	fault   string
 }
 
-// Set sets the bundle as it is stored, and when it was pushed; nil for none.
+// Set sets the stored bundle and the time when it was pushed; nil for none.
 func (p *Pushed) Set(stored []byte, at time.Time) {
 	defer p.changed()
 	version, fault := "", ""
@@ -34,8 +34,8 @@ func (p *Pushed) Set(stored []byte, at time.Time) {
 	p.version, p.at, p.fault = version, at, fault
 }
 
-// Get returns the version of the bundle and when it was pushed, or why it can't be read;
-// all are zero if there is none.
+// Get returns the version of the bundle, when it was pushed, and why it can't be read. All are
+// zero if there is none.
 func (p *Pushed) Get() (version string, at time.Time, fault string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,39 +9,38 @@ import (
 	"github.com/unloop/unloop/schemas/storepb"
 )
 
-// Records holds the values of one bucket by key, the newest if there are too many. A value
-// is decoded when it is read for the first time: most are replaced before.
+// Records holds the newest values of one bucket by key. A value is decoded when it is first
+// read, because most are replaced before.
 type Records[T any] struct {
 	most    int
 	changed func()
-	// removed, if not nil, gets each value that is removed, and evicted each for which there is
-	// no room any more, with its key.
+	// removed and evicted, if not nil, get each value that is removed, or evicted for lack of
+	// room.
 	removed func(T)
 	evicted func(string, T)
 
 	mu      sync.Mutex
-	kept    *simplelru.LRU[string, *record[T]] // those that were written last come last
+	kept    *simplelru.LRU[string, *record[T]] // in the order in which they were written
 	dropped bool
 }
 
 type record[T any] struct {
 	stored  []byte
 	decoded bool
-	value   *T // nil if the stored bytes are no T
+	value   *T // nil if the bytes can't be decoded
 }
 
-// maxRecord bounds the size of a value, in bytes. Larger ones are left out.
+// maxRecord bounds the size of a value, in bytes. Larger ones are ignored.
 const maxRecord = 256 << 10
 
-// newRecords returns an empty set that holds at most most records. changed is called after
-// each change.
+// newRecords returns an empty set of up to most records. changed is called after each change.
 func newRecords[T any](most int, changed func()) *Records[T] {
 	return &Records[T]{most: most, changed: changed, kept: newest[*record[T]](most + 1)}
 }
 
-// newest returns a map that keeps the values that were added last.
+// newest returns a map that keeps the values added last.
 func newest[V any](most int) *simplelru.LRU[string, V] {
-	kept, _ := simplelru.NewLRU[string, V](most, nil) // only a bound that is not positive is an error
+	kept, _ := simplelru.NewLRU[string, V](most, nil) // only a size below 1 is an error
 	return kept
 }
 
@@ -99,7 +98,7 @@ type Entry struct {
 	Value []byte
 }
 
-// Replace sets all records, given in the order in which they were written.
+// Replace sets all records, in the order in which they were written.
 func (r *Records[T]) Replace(all []Entry) {
 	defer r.changed()
 	r.mu.Lock()
@@ -124,8 +123,8 @@ func (r *Records[T]) DeleteFunc(match func(T) bool) {
 	}
 }
 
-// All returns the values, those that were written last first, and whether some were left
-// out. They must not be changed.
+// All returns the values, last written first, and whether some were dropped. They must not be
+// modified.
 func (r *Records[T]) All() (all []T, omitted bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Incidents are the records of open loops: the newest whole, and of the others what says
-// that they are open.
+// Incidents are the records of open loops: the newest ones in full, and of the others only id
+// and end.
 type Incidents struct {
 	*Records[Loop]
 	rest    rest
 	history *History
 }
 
-// rest has the open loops whose records are not kept. The bucket bounds them.
+// rest has the open loops whose records were dropped. The bucket's size bounds their number.
 type rest struct {
 	mu    sync.Mutex
 	byKey map[string]string // the loops' ids
@@ -43,14 +43,14 @@ func (in *Incidents) Delete(key string) {
 	in.Records.Delete(key)
 }
 
-// Replace sets all records, given in the order in which they were written.
+// Replace sets all records, in the order in which they were written.
 func (in *Incidents) Replace(all []Entry) {
 	in.rest.clear()
 	in.Records.Replace(all)
 }
 
-// Release removes the record of a loop that was released. Where its record was removed before
-// it was read, the loop is known by its event alone.
+// Release removes the record of a released loop. If the record was removed before it was
+// read, the loop is known only from its event.
 func (in *Incidents) Release(loopID string) {
 	in.rest.forget(loopID)
 	in.history.End(loopID)
@@ -82,7 +82,7 @@ func (r *rest) forget(loopID string) {
 	delete(r.ends, loopID)
 }
 
-// open returns the end of a loop that is open and whose record is not kept.
+// open returns the end of an open loop whose record was dropped.
 func (r *rest) open(loopID string, now time.Time) (ends time.Time, open bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,7 +90,7 @@ func (r *rest) open(loopID string, now time.Time) (ends time.Time, open bool) {
 	return ends, open && !now.After(ends.Add(afterEnd))
 }
 
-// count returns how many of them are open.
+// count returns the number of open loops.
 func (r *rest) count(now time.Time) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

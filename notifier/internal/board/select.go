@@ -10,15 +10,15 @@ import (
 // Filter selects loops and puts them in order. Empty fields select all.
 type Filter struct {
 	State, Policy, Detector, Action, Tenant, Project, Caller, Session, Tool string
-	// Words, in lower case, must all be in the loop's names.
+	// Words, in lower case, must all occur in the loop's names.
 	Words []string
-	// Since selects the loops that were not over before.
+	// Since excludes loops that ended before it.
 	Since time.Time
 	// Order is one of Orders. The empty one is BySeen.
 	Order Order
 }
 
-// Order is what loops are sorted by: open ones first, and the greatest value first.
+// Order is what loops are sorted by: open ones first, then the greatest value first.
 type Order string
 
 // The orders.
@@ -49,7 +49,7 @@ func (f *Filter) takes(l *Loop) bool {
 	return (f.Since.IsZero() || l.State == Open || !l.Ends.Before(f.Since)) && l.has(f.Words)
 }
 
-// has reports whether all words are in the names of the loop.
+// has reports whether all words occur in the names of the loop.
 func (l *Loop) has(words []string) bool {
 	if len(words) == 0 {
 		return true
@@ -73,7 +73,7 @@ func (f *Filter) sort(loops []Loop) {
 		},
 	}[f.Order]
 	if by == nil {
-		return // they are sorted by the time of their last finding
+		return // they are sorted by LastSeen already
 	}
 	slices.SortStableFunc(loops, func(a, b Loop) int { return cmp.Or(cmp.Compare(a.State, b.State), by(&a, &b)) })
 }
@@ -86,7 +86,7 @@ func price(usd *float64) float64 {
 	return *usd
 }
 
-// sortLoops puts open loops first, and those that were seen last.
+// sortLoops sorts open loops first, then the last seen first.
 func sortLoops(all []Loop) {
 	slices.SortFunc(all, func(a, b Loop) int {
 		return cmp.Or(cmp.Compare(a.State, b.State), b.LastSeen.Compare(a.LastSeen), cmp.Compare(a.LoopID, b.LoopID))

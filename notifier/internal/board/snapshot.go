@@ -6,8 +6,8 @@ import (
 	"github.com/unloop/unloop/schemas/silence"
 )
 
-// snapshot holds all loops as they were at a time, sorted, so that several readers of one
-// change put them together once. They must not be changed.
+// snapshot caches the sorted loops at a time, for several readers of one change. They must not
+// be modified.
 type snapshot struct {
 	of      Versions
 	at      time.Time
@@ -16,11 +16,11 @@ type snapshot struct {
 	dropped bool
 }
 
-// maxStale is how old a snapshot may be if nothing has changed: loops end by themselves.
+// maxStale is how old a snapshot may be if nothing changed, since loops end by themselves.
 const maxStale = 500 * time.Millisecond
 
-// loopsAt returns all loops at a time, which must not be changed, and whether records were left
-// out.
+// loopsAt returns all loops at a time, which must not be modified, and whether records were
+// dropped.
 func (b *Board) loopsAt(now time.Time) (loops []Loop, dropped bool) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
@@ -34,12 +34,12 @@ func (b *Board) loopsAt(now time.Time) (loops []Loop, dropped bool) {
 	return s.loops, s.dropped
 }
 
-// sameLoops reports whether what loops are made of is the same.
+// sameLoops reports whether two versions have the same loops.
 func (v Versions) sameLoops(w Versions) bool {
 	return v[PartLoops] == w[PartLoops] && v[PartEvents] == w[PartEvents] && v[PartSilences] == w[PartSilences]
 }
 
-// readLoops puts the loops together from records and events.
+// readLoops merges the loops of records and events.
 func (b *Board) readLoops(now time.Time) (loops []Loop, dropped bool) {
 	open, dropped := b.Incidents.All()
 	silences, _ := b.Silences.All()

@@ -15,15 +15,15 @@ const maxTop = 10
 type Stats struct {
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`
-	// Open counts the open loops, Detected those that began in this time, Enforced those
-	// of them that are not only watched.
+	// Open counts the open loops, Detected those that began in this time, and Enforced those
+	// of the latter that are not in shadow mode.
 	Open     int   `json:"open"`
 	Detected int   `json:"detected"`
 	Enforced int   `json:"enforced"`
 	Hits     int   `json:"hits"`
 	Saved    Saved `json:"saved"`
 
-	// AfterHints is what became of the loops in which the model was told of it.
+	// AfterHints counts what became of loops after a hint to the model.
 	AfterHints AfterHints `json:"after_hints"`
 
 	Policies  []Top `json:"policies"`
@@ -38,11 +38,11 @@ type Saved struct {
 	Requests    int      `json:"requests"`
 	InputTokens int      `json:"input_tokens"`
 	USD         *float64 `json:"usd,omitempty"`
-	// Unpriced counts the requests for which no price is known; USD leaves them out.
+	// Unpriced counts the requests without a known price, which USD leaves out.
 	Unpriced int `json:"unpriced"`
 }
 
-// Top is a name with the loops that it has.
+// Top counts the loops of a name.
 type Top struct {
 	Name  string `json:"name"`
 	Loops int    `json:"loops"`
@@ -53,7 +53,7 @@ type Top struct {
 
 func (s *Saved) add(l *Loop) { s.grow(&event.Saved{}, &l.Saved) }
 
-// grow adds what was saved since before.
+// grow adds the difference between two states of a loop.
 func (s *Saved) grow(before, now *event.Saved) {
 	requests := now.Requests - before.Requests
 	s.Requests += requests
@@ -69,7 +69,7 @@ func (s *Saved) grow(before, now *event.Saved) {
 }
 
 // AfterHints counts loops with a hint: those that ended without being stopped, those that are
-// open and not stopped, and those that had to be stopped.
+// open and not stopped, and those that were stopped later.
 type AfterHints struct {
 	Recovered int `json:"recovered"`
 	Open      int `json:"open"`
@@ -111,7 +111,7 @@ func Summarize(loops []Loop, since, now time.Time) Stats {
 		}
 		if !l.FirstSeen.Before(since) {
 			s.Detected++
-			if l.Mode != "shadow" {
+			if l.Mode != Shadow {
 				s.Enforced++
 			}
 		}
@@ -130,7 +130,7 @@ func Summarize(loops []Loop, since, now time.Time) Stats {
 	return s
 }
 
-// tally counts loops by a name. Loops without the name do not count.
+// tally counts loops by name. It ignores loops without one.
 type tally map[string]*Top
 
 func (t *tally) add(name string, l *Loop) {

@@ -7,30 +7,29 @@ import (
 )
 
 const (
-	// steps is how many steps a timeline has.
+	// steps is the number of steps of a timeline.
 	steps = 60
-	// maxBars bounds the loops that a timeline names.
+	// maxBars bounds the bars of a timeline.
 	maxBars = 200
 )
 
-// Timeline is what happened in a time: in steps of equal length, and the loops that took the
-// most of it.
+// Timeline shows a time range in steps of equal length, with its longest loops.
 type Timeline struct {
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`
 	Steps []Step    `json:"steps"`
 	Bars  []Bar     `json:"bars"`
-	// Total counts the loops of this time; Bars has at most maxBars of them.
+	// Total counts the loops; Bars has at most maxBars of them.
 	Total int `json:"total"`
 }
 
 // Step is a part of a timeline.
 type Step struct {
 	At time.Time `json:"at"`
-	// Open counts the loops that were open for some of it, by action; shadow stands for those
-	// that are only watched.
+	// Open counts the loops that were open in it by action, or under Shadow for those in
+	// shadow mode.
 	Open map[string]int `json:"open"`
-	// Began counts the loops that began in it, and Saved what was saved in it.
+	// Began counts the loops that began in it. Saved is what was saved in it.
 	Began int   `json:"began"`
 	Saved Saved `json:"saved"`
 }
@@ -48,10 +47,10 @@ type Bar struct {
 	LastSeen  time.Time `json:"last_seen"`
 }
 
-// Shadow counts loops that are only watched in Step.Open.
+// Shadow is the mode of loops that are only watched, and their key in Step.Open.
 const Shadow = "shadow"
 
-// Line returns the timeline of loops that were open after a time.
+// Line returns the timeline of loops that were open after since.
 func Line(loops []Loop, since, now time.Time) Timeline {
 	t := Timeline{Since: since, Until: now, Steps: make([]Step, steps), Total: len(loops)}
 	for i := range t.Steps {
@@ -74,7 +73,7 @@ func Bars(loops []Loop) []Bar {
 	return bars
 }
 
-// step returns the step of a time; times before and after count for the first and the last.
+// step returns the step of a time; earlier and later times are in the first and the last one.
 func (t *Timeline) step(at time.Time) int {
 	each := max(t.Until.Sub(t.Since)/steps, 1)
 	return min(max(int(at.Sub(t.Since)/each), 0), steps-1)
@@ -108,7 +107,7 @@ func (l *Loop) until(now time.Time) time.Time {
 	return l.LastSeen
 }
 
-// longest returns the loops that took the most time, at most maxBars.
+// longest returns the loops that lasted longest, at most maxBars.
 func longest(loops []Loop, now time.Time) []Loop {
 	if len(loops) <= maxBars {
 		return loops

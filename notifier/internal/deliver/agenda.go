@@ -8,12 +8,12 @@ import (
 	"github.com/unloop/unloop/notifier/internal/outbox"
 )
 
-// agenda has the keys of an endpoint's records and the times at which there is something
-// to do with them.
+// agenda schedules work by key: each key has at most one timer, and workers take the keys
+// that are due.
 type agenda struct {
 	mu    sync.Mutex
 	items map[string]*item
-	// due are the items whose time has come, oldest first.
+	// due are the items that are due, oldest first.
 	due  []*item
 	wake chan struct{}
 }
@@ -21,7 +21,7 @@ type agenda struct {
 // item is a key with its time.
 type item struct {
 	key string
-	// lapsed is the claim that has stood for too long when the time comes; zero for none.
+	// lapsed is the claim that has expired when the item is due; zero for none.
 	lapsed outbox.Claim
 	timer  *time.Timer
 }
@@ -30,7 +30,7 @@ func newAgenda() *agenda {
 	return &agenda{items: map[string]*item{}, wake: make(chan struct{}, 1)}
 }
 
-// set makes a key due after a wait. It replaces the time that was set before.
+// set makes a key due after a wait, whatever was set before.
 func (a *agenda) set(key string, wait time.Duration, lapsed outbox.Claim) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -40,7 +40,7 @@ func (a *agenda) set(key string, wait time.Duration, lapsed outbox.Claim) {
 	it.timer = time.AfterFunc(max(wait, 0), func() { a.ring(it) })
 }
 
-// setIfNone is set for a key without a time.
+// setIfNone is set for a key without a timer.
 func (a *agenda) setIfNone(key string, wait time.Duration, lapsed outbox.Claim) {
 	a.mu.Lock()
 	_, known := a.items[key]
@@ -50,7 +50,7 @@ func (a *agenda) setIfNone(key string, wait time.Duration, lapsed outbox.Claim) 
 	}
 }
 
-// hasten makes a key with a time due now, unless it waits for a claim to lapse.
+// hasten makes a key with a timer due now, unless it waits for a claim to expire.
 func (a *agenda) hasten(key string) {
 	a.mu.Lock()
 	it := a.items[key]
@@ -60,7 +60,7 @@ func (a *agenda) hasten(key string) {
 	}
 }
 
-// ring makes an item due, unless it was replaced meanwhile.
+// ring makes an item due, unless it has been replaced.
 func (a *agenda) ring(it *item) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -72,14 +72,14 @@ func (a *agenda) ring(it *item) {
 	a.signal()
 }
 
-// drop removes a key's time.
+// drop removes a key's timer.
 func (a *agenda) drop(key string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.stop(key)
 }
 
-// clear removes all times.
+// clear removes all timers and what is due.
 func (a *agenda) clear() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -89,7 +89,7 @@ func (a *agenda) clear() {
 	a.due = nil
 }
 
-// stop ends a key's timer; the lock is held.
+// stop stops a key's timer. The caller holds the lock.
 func (a *agenda) stop(key string) {
 	if old := a.items[key]; old != nil {
 		old.timer.Stop()
@@ -97,15 +97,15 @@ func (a *agenda) stop(key string) {
 	}
 }
 
-// signal wakes one worker; the lock is held.
+// signal wakes one worker. The caller holds the lock.
 func (a *agenda) signal() {
 	select {
 	case a.wake <- struct{}{}:
-	default: // one worker is on its way, and wakes the next one
+	default: // a worker is being woken, and wakes the next one
 	}
 }
 
-// next waits for an item that is due. It returns false when the context has ended.
+// next waits for an item that is due. It returns false after the end of the context.
 func (a *agenda) next(ctx context.Context) (*item, bool) {
 	for {
 		if it := a.take(); it != nil {

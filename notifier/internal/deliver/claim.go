@@ -9,8 +9,8 @@ import (
 	"github.com/unloop/unloop/notifier/internal/outbox"
 )
 
-// take claims the next attempt at a record's message. It returns the record as it is
-// stored then, and false if there is no attempt to make.
+// take claims the next attempt at a record's message. It returns the stored record, and false
+// if no attempt is due.
 func (e *endpoint) take(ctx context.Context, def *Endpoint, it *item) (claim outbox.Claim, rec outbox.Record, taken bool, err error) {
 	claim = outbox.Claim{By: e.id, ID: nuid.Next()}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
@@ -25,7 +25,7 @@ func (e *endpoint) take(ctx context.Context, def *Endpoint, it *item) (claim out
 	return claim, rec, taken, err
 }
 
-// release gives a claim back without an attempt.
+// release gives up a claim without an attempt.
 func (e *endpoint) release(key string, def *Endpoint, rec *outbox.Record, claim outbox.Claim, wait time.Duration) *outbox.Record {
 	ctx, cancel := context.WithTimeout(context.Background(), lastTimeout)
 	defer cancel()
@@ -37,10 +37,10 @@ func (e *endpoint) release(key string, def *Endpoint, rec *outbox.Record, claim 
 	return next
 }
 
-// lastTimeout is the time for storing state when the process ends.
+// lastTimeout bounds the storing of state when the process ends.
 const lastTimeout = 2 * time.Second
 
-// finish notes the outcome of an attempt in its record, and returns the record.
+// finish stores the outcome of an attempt in its record, and returns the record.
 func (e *endpoint) finish(ctx context.Context, key string, def *Endpoint, rec *outbox.Record, claim outbox.Claim, o outbox.Outcome) (*outbox.Record, error) {
 	var next outbox.Record
 	err := e.records.Apply(ctx, key, func(was outbox.Record) (outbox.Record, time.Duration) {

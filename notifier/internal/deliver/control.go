@@ -17,16 +17,16 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
-// Errors of what operators ask for.
+// Errors of operators' requests.
 var (
 	errNoEndpoint = errors.New(delivery.ErrorNoEndpoint)
 	errNoMessage  = errors.New(delivery.ErrorNoMessage)
 )
 
-// maxManual bounds the requests of operators that are carried out at once.
+// maxManual bounds the concurrent requests of operators.
 const maxManual = 16
 
-// operation is what an operator has an endpoint do.
+// operation is an action of an operator on an endpoint.
 type operation func(*endpoint, context.Context, delivery.Request) (delivery.Record, error)
 
 // Serve carries out the requests of operators on NATS until the context ends.
@@ -86,12 +86,12 @@ func answer(r natskit.Request, record delivery.Record, err error) {
 	}
 	body, err := json.Marshal(reply)
 	if err == nil {
-		_ = r.Respond(body) // who asks sees that no answer comes
+		_ = r.Respond(body) // otherwise the request times out
 	}
 }
 
-// resend makes one more attempt at a message of the delivery log, whatever became of it,
-// and returns the log's record.
+// resend makes one more attempt at a message in the delivery log, whatever its status, and
+// returns its entry.
 func (e *endpoint) resend(ctx context.Context, req delivery.Request) (delivery.Record, error) {
 	stored, err := e.journal.Read(ctx, schemas.DeliveryKey(req.Endpoint, req.ID))
 	switch {
@@ -103,8 +103,9 @@ func (e *endpoint) resend(ctx context.Context, req delivery.Request) (delivery.R
 	return e.manual(ctx, stored.Record)
 }
 
-// test sends a message about a loop that does not exist, and then its end, so that no alert
-// stays open. It returns the record of the first, or that of the end if only that failed.
+// test sends a message about a loop that does not exist, and then one about its end, so that
+// no alert stays open. It returns the entry of the first, or of the second if only that
+// failed.
 func (e *endpoint) test(ctx context.Context, req delivery.Request) (delivery.Record, error) {
 	now := time.Now()
 	ev := testEvent("test-"+nuid.Next(), now)
@@ -121,7 +122,7 @@ func (e *endpoint) test(ctx context.Context, req delivery.Request) (delivery.Rec
 	return begun, nil
 }
 
-// testEvent returns an event that says of itself that it is a test.
+// testEvent returns an event that is marked as a test.
 func testEvent(id string, now time.Time) event.Event {
 	ev := event.New(event.Detected, id, now)
 	ev.RequestID, ev.Test = "test", true
@@ -132,7 +133,7 @@ func testEvent(id string, now time.Time) event.Event {
 	return ev
 }
 
-// manual makes an attempt that an operator asked for, and logs it.
+// manual makes an attempt for an operator, and logs it.
 func (e *endpoint) manual(ctx context.Context, line delivery.Record) (delivery.Record, error) {
 	def := e.def.Load()
 	a := e.try(ctx, def, &routing.Batch{ID: line.ID, Key: line.Key, Resolved: line.Resolved, Events: line.Events})
@@ -154,7 +155,7 @@ func (e *endpoint) manual(ctx context.Context, line delivery.Record) (delivery.R
 	return e.write(ctx, &line, logged), nil
 }
 
-// enable uses an endpoint again that asked for no more messages.
+// enable enables an endpoint that answered Gone.
 func (e *endpoint) enable(ctx context.Context, req delivery.Request) (delivery.Record, error) {
 	err := e.change(ctx, req.Endpoint, func(s *state) time.Duration {
 		*s = state{}
@@ -169,7 +170,7 @@ type Summary struct {
 	delivery.Endpoint
 }
 
-// Endpoints returns the endpoints in use, by name.
+// Endpoints returns the endpoints in use, in no order.
 func (p *Pipeline) Endpoints() []Summary {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -180,7 +181,7 @@ func (p *Pipeline) Endpoints() []Summary {
 	return all
 }
 
-// Missed returns what counts the events that an endpoint missed.
+// Missed returns a function that counts the events that an endpoint missed.
 func (p *Pipeline) Missed(name string) func(uint64) {
 	return func(n uint64) { p.metrics.missed.WithLabelValues(name).Add(float64(n)) }
 }

@@ -9,16 +9,16 @@ import (
 	"github.com/unloop/unloop/notifier/internal/sink"
 )
 
-// Result is how an attempt ended, as metrics name it.
+// Result is the result of an attempt, as metrics name it.
 type Result string
 
 // The results.
 const (
-	// Delivered: the endpoint took the message.
+	// Delivered: the endpoint accepted the message.
 	Delivered Result = "delivered"
 	// Retried: another attempt follows later.
 	Retried Result = "retried"
-	// Interrupted: this process stops; another notifier tries at once.
+	// Interrupted: this process stops, and another notifier tries at once.
 	Interrupted Result = "interrupted"
 	// Rejected: the endpoint refused the message for good.
 	Rejected Result = "rejected"
@@ -26,13 +26,13 @@ const (
 	Expired Result = "expired"
 	// Gone: the endpoint asked for no more messages.
 	Gone Result = "gone"
-	// Disabled: the endpoint had asked for no more messages before.
+	// Disabled: the endpoint asked for no more messages before.
 	Disabled Result = "disabled"
 	// Full: the group or the endpoint's share of the bucket has no room.
 	Full Result = "full"
-	// Duplicate: the delivery log says that the endpoint took the message before.
+	// Duplicate: the delivery log shows that the endpoint accepted the message before.
 	Duplicate Result = "duplicate"
-	// Invalid: the message of the stream is not an event.
+	// Invalid: the message in the stream is not an event.
 	Invalid Result = "invalid"
 )
 
@@ -53,12 +53,12 @@ func (r Result) dead() bool {
 type disposition struct {
 	result Result
 	// wait is the time until the next attempt, pause the time for which the endpoint asked
-	// to be left alone.
+	// for no messages.
 	wait, pause time.Duration
 }
 
-// decide returns the disposition of a message after an attempt, by the attempt's error and
-// number, from 1. random is uniform in [0, 1).
+// decide returns the disposition of a message after an attempt with an error and a number,
+// from 1. random is uniform in [0, 1).
 func decide(err error, number int, s outbox.Schedule, random float64) disposition {
 	var e *sink.Error
 	switch {
@@ -82,7 +82,7 @@ func decide(err error, number int, s outbox.Schedule, random float64) dispositio
 	return disposition{result: Retried, wait: wait, pause: e.After}
 }
 
-// outcome returns what the disposition means for the message's record.
+// outcome returns the change to the message's record.
 func (d disposition) outcome() outbox.Outcome {
 	return outbox.Outcome{
 		Over: d.result != Retried && d.result != Interrupted, Attempted: d.result != Interrupted, Wait: d.wait,

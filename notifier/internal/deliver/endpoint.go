@@ -23,21 +23,21 @@ import (
 const (
 	// leaseMargin is the standard of Pipeline.Margin.
 	leaseMargin = 5 * time.Second
-	// handOff is how much later than the notifier that changed a record last others see
-	// to it.
+	// handOff is how much later than the notifier that last changed a record the others
+	// handle it.
 	handOff = 300 * time.Millisecond
 	// tryAgain is the pause after a fault of the store.
 	tryAgain = time.Second
 )
 
-// Endpoint is where messages go, and which.
+// Endpoint defines where messages go, and which.
 type Endpoint struct {
 	// Name is unique among the endpoints.
 	Name string
 	// Kind names the service, for metrics and logs.
 	Kind string
 	Sink sink.Sink
-	// Routes select the events. The first one that matches decides.
+	// Routes select the events. The first match applies.
 	Routes   []routing.Route
 	Throttle routing.Throttle
 	Schedule outbox.Schedule
@@ -46,8 +46,8 @@ type Endpoint struct {
 	Concurrency int
 }
 
-// route returns the route of a group, and one that sends as it is if the configuration has
-// none of that name any more.
+// route returns the route of a group; a plain one if the configuration no longer has one of
+// that name.
 func (d *Endpoint) route(name string) *routing.Route {
 	for i := range d.Routes {
 		if d.Routes[i].Name == name {
@@ -57,7 +57,7 @@ func (d *Endpoint) route(name string) *routing.Route {
 	return &routing.Route{Name: name}
 }
 
-// endpoint is an endpoint that is in use.
+// endpoint is an endpoint in use.
 type endpoint struct {
 	*Pipeline
 	def    atomic.Pointer[Endpoint]
@@ -65,13 +65,13 @@ type endpoint struct {
 	report reporter
 
 	mu sync.Mutex
-	// flying are the keys of records at which this notifier makes an attempt.
+	// flying are the keys of records with an attempt by this notifier in flight.
 	flying map[string]bool
 	// owed are the keys of records that owe a message.
 	owed map[string]bool
-	// silenced are the keys of records with loops that a silence hides.
+	// silenced are the keys of records with silenced loops.
 	silenced map[string]bool
-	// usage is what all records take.
+	// usage is the size of all records.
 	usage *usage
 }
 
@@ -88,8 +88,8 @@ func (d *Endpoint) groupKey(route *routing.Route, key string) string {
 	return schemas.OwedKey(d.Name, hex.EncodeToString(sum[:16]))
 }
 
-// run follows the endpoint's records and makes attempts until the context ends; work ends
-// the attempts that are under way then.
+// run follows the endpoint's records and makes attempts until ctx ends. The end of work
+// cancels the attempts in flight.
 func (e *endpoint) run(ctx, work context.Context) {
 	var running sync.WaitGroup
 	for range e.def.Load().Concurrency {
@@ -97,8 +97,7 @@ func (e *endpoint) run(ctx, work context.Context) {
 	}
 	running.Go(func() {
 		keys := schemas.OwedKey(e.def.Load().Name, "*")
-		// It only ends with its context.
-		_ = e.follower().Follow(ctx, schemas.BucketNotifications, keys, e.follow)
+		_ = e.follower().Follow(ctx, schemas.BucketNotifications, keys, e.follow) // fails only when the context ends
 	})
 	running.Wait()
 	e.agenda.clear()
@@ -117,7 +116,7 @@ func (e *endpoint) follow(entries []jetstream.KeyValueEntry, all bool) {
 	for _, entry := range entries {
 		var rec outbox.Record
 		if entry.Operation() == jetstream.KeyValuePut && rec.Parse(entry.Value()) != nil {
-			continue // no record of ours
+			continue // not a record
 		}
 		e.usage.put(entry.Key(), len(entry.Value()), entry.Created().Add(rec.TTL()))
 		if wait, lapsed, ok := e.plan(entry.Key(), &rec); ok {
@@ -132,8 +131,8 @@ func (e *endpoint) follow(entries []jetstream.KeyValueEntry, all bool) {
 	e.report.owed.Set(float64(n))
 }
 
-// plan returns how long to wait until a record needs work; false if it needs none. lapsed
-// is the expired claim to replace then.
+// plan returns how long to wait until a record needs work, and the claim that will have
+// expired by then. It returns false if the record needs no work.
 func (e *endpoint) plan(key string, rec *outbox.Record) (wait time.Duration, lapsed outbox.Claim, ok bool) {
 	e.mu.Lock()
 	flying := e.flying[key]
@@ -163,8 +162,8 @@ func mark(keys map[string]bool, key string, in bool) {
 	}
 }
 
-// Unsilence has the records looked at that have loops which a silence hides: a silence may
-// have ended early.
+// Unsilence handles the records with silenced loops again, because a silence may have ended
+// early.
 func (p *Pipeline) Unsilence() {
 	p.mu.Lock()
 	all := slices.Collect(maps.Values(p.using))
@@ -206,7 +205,7 @@ func (e *endpoint) handle(ctx context.Context, it *item) {
 	}
 }
 
-// begin notes that this notifier sees to a record; it returns false if it does already.
+// begin marks a record as handled by this notifier. It returns false if it already is.
 func (e *endpoint) begin(key string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -223,8 +222,8 @@ func (e *endpoint) end(key string) {
 	delete(e.flying, key)
 }
 
-// attempt takes a record through the stages after grouping. It returns the record as it is
-// stored then, nil if that is not known or another time is set.
+// attempt takes a record through the stages after grouping. It returns the stored record; nil
+// if that is not known or the record is scheduled already.
 func (e *endpoint) attempt(ctx context.Context, it *item) *outbox.Record {
 	def := e.def.Load()
 	if wait := e.paused(def.Name); wait > 0 {

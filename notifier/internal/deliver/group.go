@@ -13,7 +13,7 @@ import (
 )
 
 // group adds an event to the record of its group. If the group, the endpoint's share or the
-// bucket has no room for another loop, the event becomes a dead letter.
+// bucket is full, an event of another loop becomes a dead letter.
 func (e *endpoint) group(ctx context.Context, def *Endpoint, route *routing.Route, ev *event.Event) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()

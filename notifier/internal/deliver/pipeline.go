@@ -21,20 +21,20 @@ import (
 	"github.com/unloop/unloop/schemas/silence"
 )
 
-// Config says what a pipeline works with.
+// Config is a pipeline's configuration and dependencies.
 type Config struct {
 	NATS   *natskit.Conn
 	Layout natskit.Layout
 	Log    *slog.Logger
 	// Metrics may be nil.
 	Metrics prometheus.Registerer
-	// Traces makes the spans of attempts; nil makes none.
+	// Traces makes spans of attempts; nil for none.
 	Traces *tracing.Tracer
 	// Silences returns those in force.
 	Silences func() []silence.Silence
 	// Page is the address of the dashboard, to which messages link; "" for none.
 	Page string
-	// Grace is how long attempts may go on at the end.
+	// Grace is how long attempts in flight may take after the end of the context.
 	Grace time.Duration
 }
 
@@ -45,7 +45,7 @@ type Pipeline struct {
 	// the message over. Only tests change it, before Run.
 	Margin  time.Duration
 	id      string
-	metrics *Metrics
+	metrics *metrics
 
 	records   *ledger.Ledger[outbox.Record, *outbox.Record]
 	journal   *ledger.Ledger[entry, *entry]
@@ -57,7 +57,7 @@ type Pipeline struct {
 	using  map[string]*endpoint
 }
 
-// idLength is the length of a notifier's id, which no other running notifier has.
+// idLength is the length of a notifier's id, long enough to be unique among running ones.
 const idLength = 8
 
 // New returns a pipeline without endpoints.
@@ -103,7 +103,7 @@ func flag(on bool) float64 {
 	return 0
 }
 
-// Use makes the endpoint of that name be as defined, from the next attempt on.
+// Use adds an endpoint, or changes the one of that name from its next attempt on.
 func (p *Pipeline) Use(def *Endpoint) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,9 +114,8 @@ func (p *Pipeline) Use(def *Endpoint) {
 	p.using[def.Name] = newEndpoint(p, def)
 }
 
-// Run makes attempts at the messages of an endpoint in use until the context ends. Those
-// that are under way then may go on for the grace; afterwards they are broken off and left
-// to other notifiers.
+// Run makes attempts at the messages of an endpoint in use until the context ends. Attempts in
+// flight may take the grace period; the rest is cancelled and left to other notifiers.
 func (p *Pipeline) Run(ctx context.Context, name string) {
 	e := p.endpoint(name)
 	if e == nil {

@@ -17,15 +17,15 @@ import (
 	"github.com/unloop/unloop/schemas/storepb"
 )
 
-// conclude records how an attempt went: a message that is given up becomes a dead letter,
-// the group goes on, and the log has the attempt. It returns the group's record, nil if
-// that could not be stored before the end.
+// conclude records the result of an attempt: a message that is given up becomes a dead letter,
+// the group's record is updated, and the attempt is logged. It returns the record; nil if it
+// could not be stored before the process ends.
 func (e *endpoint) conclude(ctx context.Context, key string, def *Endpoint, rec *outbox.Record, claim outbox.Claim, a attempt) *outbox.Record {
 	if a.result == Interrupted {
 		e.report.report(ctx, rec.Batch, a, rec.Attempts)
 		return e.release(key, def, rec, claim, 0)
 	}
-	// What happened outside is true, whether or not the process ends.
+	// The attempt has had its effect, even if the process ends now.
 	ctx, cancel := e.lasting(ctx)
 	defer cancel()
 	e.note(ctx, def, &a)
@@ -45,21 +45,21 @@ func (e *endpoint) conclude(ctx context.Context, key string, def *Endpoint, rec 
 		e.Log.WarnContext(ctx, "message will be sent again: its delivery could not be stored", "endpoint", def.Name, "message_id", rec.Batch.ID, "error", err)
 		return nil
 	}
-	if a.result != Duplicate { // the log has it
+	if a.result != Duplicate { // a duplicate is in the log already
 		e.write(ctx, &line, a.logged())
 	}
 	return next
 }
 
-// lasting returns a context that outlives the process's end for a moment.
+// lasting returns a context that outlives ctx by lastTimeout.
 func (e *endpoint) lasting(ctx context.Context) (context.Context, context.CancelFunc) {
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(lastTimeout, cancel) })
 	return lasting, func() { stop(); cancel() }
 }
 
-// persist calls f until it succeeds or the context ends: without it the message would be
-// sent again.
+// persist calls f until it succeeds or the context ends: what is not stored makes the message
+// be sent again.
 func (e *endpoint) persist(ctx context.Context, f func() error) error {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = 50*time.Millisecond, tryAgain
@@ -67,7 +67,7 @@ func (e *endpoint) persist(ctx context.Context, f func() error) error {
 	return err
 }
 
-// note stores what an answer says about its endpoint.
+// note stores a pause or a Gone that an endpoint answered.
 func (e *endpoint) note(ctx context.Context, def *Endpoint, a *attempt) {
 	var err error
 	switch {
@@ -78,11 +78,11 @@ func (e *endpoint) note(ctx context.Context, def *Endpoint, a *attempt) {
 		err = e.pause(ctx, def.Name, min(a.pause, outbox.MaxAfter))
 	}
 	if err != nil {
-		e.Log.WarnContext(ctx, "what an endpoint asked for was not stored", "endpoint", def.Name, "error", err)
+		e.Log.WarnContext(ctx, "pause or end that an endpoint asked for was not stored", "endpoint", def.Name, "error", err)
 	}
 }
 
-// lineOf returns the log's line about a message after an attempt, without the attempt.
+// lineOf returns the log entry of a message after an attempt, without the attempt.
 func lineOf(def *Endpoint, rec *outbox.Record, a *attempt) delivery.Record {
 	line := recordOf(def.Name, rec.Batch, rec.Queued)
 	switch a.result {
@@ -125,7 +125,7 @@ func (p *Pipeline) bury(ctx context.Context, line *delivery.Record, why Result) 
 	return nil
 }
 
-// keepLog is how long the delivery log has a message after its last attempt.
+// keepLog is how long the delivery log keeps a message after its last attempt.
 const keepLog = 7 * 24 * time.Hour
 
 // entry is a message in the delivery log.
@@ -137,8 +137,8 @@ func (l *entry) Parse(stored []byte) error { return storepb.ReadDocument(stored,
 // Append writes the entry as a document.
 func (l *entry) Append(b []byte) []byte { return storepb.AppendDocument(b, &l.Record) }
 
-// write adds an attempt to the delivery log, and returns what the log has then. A log that
-// can't be written holds up nothing.
+// write adds an attempt to the delivery log, and returns the log entry. If the log can't be
+// written, delivery goes on.
 func (p *Pipeline) write(ctx context.Context, line *delivery.Record, a delivery.Attempt) delivery.Record {
 	var next entry
 	err := p.journal.Apply(ctx, schemas.DeliveryKey(line.Endpoint, line.ID), func(was entry) (entry, time.Duration) {

@@ -11,8 +11,8 @@ import (
 	"github.com/unloop/unloop/schemas/kit/metric"
 )
 
-// Metrics of deliveries, by endpoint.
-type Metrics struct {
+// metrics are the metrics of deliveries by endpoint.
+type metrics struct {
 	deliveries   *prometheus.CounterVec
 	seconds      *prometheus.HistogramVec
 	owed, share  *prometheus.GaugeVec
@@ -20,9 +20,8 @@ type Metrics struct {
 	dead, missed *prometheus.CounterVec
 }
 
-// newMetrics registers the metrics.
-func newMetrics(reg prometheus.Registerer) *Metrics {
-	return &Metrics{
+func newMetrics(reg prometheus.Registerer) *metrics {
+	return &metrics{
 		deliveries: metric.Counters(reg, "unloop_notifier_deliveries_total", "Delivery attempts by result; duplicate means not sent because the delivery log shows that the endpoint already accepted the message.", "endpoint", "sink", "result"),
 		seconds:    metric.Histograms(reg, "unloop_notifier_delivery_seconds", "Duration of one delivery attempt.", prometheus.ExponentialBuckets(0.005, 2, 13), "endpoint", "sink"),
 		owed:       metric.Gauges(reg, "unloop_notifier_owed", "Groups of loops with a message due to the endpoint.", "endpoint"),
@@ -33,8 +32,8 @@ func newMetrics(reg prometheus.Registerer) *Metrics {
 	}
 }
 
-// reporter says how the deliveries to one endpoint go: a metric for each, a log line for
-// each message that is given up, and one when the endpoint begins or ceases to fail.
+// reporter reports the deliveries to one endpoint: a metric for each, a log line for each
+// message that is given up, and one when the endpoint starts or stops failing.
 type reporter struct {
 	log     *slog.Logger
 	results map[Result]prometheus.Counter
@@ -45,7 +44,7 @@ type reporter struct {
 }
 
 // of returns the reporter of an endpoint.
-func (m *Metrics) of(def *Endpoint, log *slog.Logger) reporter {
+func (m *metrics) of(def *Endpoint, log *slog.Logger) reporter {
 	r := reporter{
 		log: log.With("endpoint", def.Name, "sink", def.Kind), results: map[Result]prometheus.Counter{}, failing: &atomic.Bool{},
 		seconds: m.seconds.WithLabelValues(def.Name, def.Kind), owed: m.owed.WithLabelValues(def.Name), share: m.share.WithLabelValues(def.Name),
@@ -61,17 +60,17 @@ func (m *Metrics) of(def *Endpoint, log *slog.Logger) reporter {
 	return r
 }
 
-// report reports an attempt at a message, by its number.
+// report reports an attempt at a message, with its number.
 func (r *reporter) report(ctx context.Context, b *routing.Batch, a attempt, number int) {
 	r.results[a.result].Inc()
 	switch {
 	case a.result == Delivered:
 		if r.failing.Swap(false) {
-			r.log.InfoContext(ctx, "endpoint takes messages again")
+			r.log.InfoContext(ctx, "endpoint accepts messages again")
 		}
 	case a.result == Retried:
 		if !r.failing.Swap(true) {
-			r.log.WarnContext(ctx, "endpoint does not take messages, retrying", "error", a.err, "after", a.wait)
+			r.log.WarnContext(ctx, "endpoint does not accept messages, retrying", "error", a.err, "after", a.wait)
 		}
 	case a.result.dead():
 		r.log.WarnContext(ctx, "message was given up", "result", string(a.result), "error", a.err, "message_id", b.ID, "event_type", b.Events[0].Type, "attempts", number)

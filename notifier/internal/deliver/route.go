@@ -11,12 +11,12 @@ import (
 	"github.com/unloop/unloop/schemas/event"
 )
 
-// Accept takes one message of the event stream for an endpoint: it adds the event to the
-// record of its group and acknowledges it. An event that could not be stored comes again.
+// Accept handles one message of the event stream for an endpoint: it adds the event to the
+// record of its group and acknowledges it. An event that could not be stored is redelivered.
 func (p *Pipeline) Accept(ctx context.Context, name string, msg jetstream.Msg) {
 	e := p.endpoint(name)
 	if e == nil {
-		_ = msg.NakWithDelay(tryAgain) // without it, the event comes again later
+		_ = msg.NakWithDelay(tryAgain) // otherwise the event is redelivered later
 		return
 	}
 	ev, err := event.Parse(msg.Data())
@@ -35,7 +35,7 @@ func (p *Pipeline) Accept(ctx context.Context, name string, msg jetstream.Msg) {
 		_ = msg.NakWithDelay(tryAgain)
 		return
 	}
-	// An acknowledgement that is lost makes the event come again, and its record has it.
+	// If the acknowledgement is lost, the event is redelivered and found in its record.
 	_ = msg.Ack()
 }
 
@@ -46,10 +46,10 @@ func (e *endpoint) invalid(ctx context.Context, msg jetstream.Msg) {
 		sequence = meta.Sequence.Stream
 	}
 	e.report.results[Invalid].Inc()
-	// The error would quote from the body.
-	e.Log.WarnContext(ctx, "dropped a message that is no event", "stream_sequence", sequence)
-	_ = msg.TermWithReason(string(Invalid)) // else it comes again and is dropped again
+	// The error is left out because it quotes the body.
+	e.Log.WarnContext(ctx, "dropped a message that is not an event", "stream_sequence", sequence)
+	_ = msg.TermWithReason(string(Invalid)) // otherwise it is redelivered and dropped again
 }
 
-// storeTimeout bounds a change of a record, with its attempts against conflicts.
+// storeTimeout bounds a change of a record, retries after conflicts included.
 const storeTimeout = 10 * time.Second

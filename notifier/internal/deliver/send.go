@@ -13,7 +13,7 @@ import (
 	"github.com/unloop/unloop/schemas/delivery"
 )
 
-// deliver makes an attempt at the message of a claimed record, and records how it went.
+// deliver makes an attempt at the message of a claimed record, and records the result.
 func (e *endpoint) deliver(ctx context.Context, key string, def *Endpoint, rec *outbox.Record, claim outbox.Claim) *outbox.Record {
 	if state := e.state(def.Name); !state.Disabled.IsZero() {
 		err := &sink.Error{Kind: sink.Gone, Reason: "the endpoint is disabled: " + state.Reason}
@@ -33,8 +33,8 @@ func (e *endpoint) deliver(ctx context.Context, key string, def *Endpoint, rec *
 	return e.conclude(ctx, key, def, rec, claim, a)
 }
 
-// delivered reports whether the delivery log has that an endpoint took a message. Events come
-// again where their consumer was lost, or where another version has another name for it.
+// delivered reports whether the delivery log shows that an endpoint accepted a message. Events
+// are read again if their consumer was lost, or was named differently by another version.
 func (p *Pipeline) delivered(ctx context.Context, endpoint, id string) bool {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -42,7 +42,7 @@ func (p *Pipeline) delivered(ctx context.Context, endpoint, id string) bool {
 	return err == nil && logged.Status == delivery.Delivered
 }
 
-// attempt is one attempt at a message, and what follows from it.
+// attempt is one attempt at a message and its disposition.
 type attempt struct {
 	at   time.Time
 	took time.Duration
@@ -73,7 +73,7 @@ func (e *endpoint) try(ctx context.Context, def *Endpoint, b *routing.Batch) att
 	return a
 }
 
-// logged returns the attempt as the delivery log has it.
+// logged returns the attempt for the delivery log.
 func (a *attempt) logged() delivery.Attempt {
 	out := delivery.Attempt{At: a.at.UTC(), Milliseconds: a.took.Milliseconds()}
 	var e *sink.Error

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// shared is the part of the bucket that endpoints share evenly. The rest is for the
-	// claims and throttles of all of them.
+	// shared is the part of the bucket that endpoints share evenly. The rest is for claims and
+	// throttles.
 	shared = 0.9
-	// roomKnown is how long the size of the bucket counts.
+	// roomKnown is how long the size of the bucket is cached.
 	roomKnown = 10 * time.Second
-	// recordOverhead is about what a record takes in bytes beside its key and value.
+	// recordOverhead is the approximate size of a record in bytes, without key and value.
 	recordOverhead = 200
 	// sweepEvery is the least time between two removals of expired records.
 	sweepEvery = time.Second
@@ -33,9 +33,9 @@ type room struct {
 	looked time.Time
 }
 
-// share returns how many bytes the records of one endpoint may take. There is one more
-// share than endpoints, because messages to a renamed endpoint stay for weeks. There is no
-// bound if the bucket has none or the server does not report it.
+// share returns how many bytes the records of one endpoint may take. There is one more share
+// than endpoints, because messages to a renamed endpoint stay for weeks. The share is infinite
+// if the bucket has no bound or the server does not report it.
 func (p *Pipeline) share(ctx context.Context) float64 {
 	p.mu.Lock()
 	shares := float64(len(p.using) + 1)
@@ -60,15 +60,15 @@ func (e *endpoint) overShare(ctx context.Context) bool {
 	return part >= 1
 }
 
-// usage adds up what the records of an endpoint take.
+// usage adds up the sizes of an endpoint's records.
 type usage struct {
-	mu      sync.Mutex
-	records map[string]stored
-	total   float64
-	swept   time.Time
+	mu        sync.Mutex
+	records   map[string]stored
+	total     float64
+	lastSweep time.Time
 }
 
-// stored is a record's size in bytes and its expiry, which nobody is notified of.
+// stored is a record's size in bytes and its expiry, of which followers are not notified.
 type stored struct {
 	bytes float64
 	until time.Time
@@ -83,7 +83,7 @@ func (u *usage) clear() {
 	u.total = 0
 }
 
-// put notes that a record is stored; one without bytes was removed.
+// put notes the size of a stored record; 0 if it was removed.
 func (u *usage) put(key string, bytes int, until time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -95,18 +95,18 @@ func (u *usage) put(key string, bytes int, until time.Time) {
 	}
 }
 
-// remove forgets a record; the lock is held.
+// remove forgets a record. The caller holds the lock.
 func (u *usage) remove(key string) {
 	u.total -= u.records[key].bytes
 	delete(u.records, key)
 }
 
-// bytes returns the sum. Expired records are left out once it exceeds a bound.
+// bytes returns the sum. If it exceeds a bound, expired records are removed first.
 func (u *usage) bytes(now time.Time, bound float64) float64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.total >= bound && now.Sub(u.swept) >= sweepEvery {
-		u.swept = now
+	if u.total >= bound && now.Sub(u.lastSweep) >= sweepEvery {
+		u.lastSweep = now
 		for key, s := range u.records {
 			if now.After(s.until) {
 				u.remove(key)

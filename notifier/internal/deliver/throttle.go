@@ -23,8 +23,8 @@ func (s *state) Parse(stored []byte) error { return storepb.ReadDocument(stored,
 // Append writes the state as a document.
 func (s *state) Append(b []byte) []byte { return storepb.AppendDocument(b, s) }
 
-// throttle takes one message from the endpoint's throttle, which all notifiers share. If
-// there is none, it returns how long the message has to wait.
+// throttle takes one message from the endpoint's rate limit, which all notifiers share. If
+// none is left, it returns how long the message has to wait.
 func (e *endpoint) throttle(ctx context.Context, def *Endpoint) (wait time.Duration, err error) {
 	if def.Throttle.Messages <= 0 {
 		return 0, nil
@@ -48,7 +48,7 @@ func (e *endpoint) throttle(ctx context.Context, def *Endpoint) (wait time.Durat
 // keepDisabled is how long an endpoint stays disabled unless an operator enables it.
 const keepDisabled = 10 * 365 * 24 * time.Hour
 
-// disable notes that an endpoint asked for no more messages.
+// disable stores that an endpoint asked for no more messages.
 func (p *Pipeline) disable(ctx context.Context, name, reason string) error {
 	return p.change(ctx, name, func(s *state) time.Duration {
 		if s.Disabled.IsZero() {
@@ -73,8 +73,8 @@ func (p *Pipeline) pause(ctx context.Context, name string, wait time.Duration) e
 	})
 }
 
-// change changes an endpoint's state. step returns the new state's TTL; with 0 nothing
-// changes. This notifier uses the new state at once.
+// change changes an endpoint's state, which this notifier uses at once. step returns the new
+// state's TTL; 0 to change nothing.
 func (p *Pipeline) change(ctx context.Context, name string, step func(*state) time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()

@@ -11,12 +11,11 @@ import (
 	"github.com/unloop/unloop/schemas/delivery"
 )
 
-// maxTraced bounds the loops of a message that its span names and is linked to.
+// maxTraced bounds the loops of a message that its span names and links to.
 const maxTraced = 16
 
-// startSpan begins the span of an attempt. It has a trace of its own, since an attempt may
-// come hours after the request and be about several loops: it is linked to the requests
-// that opened them.
+// startSpan starts the span of an attempt. It begins a new trace, linked to the requests that
+// opened the loops: an attempt may come hours later and be about several of them.
 func (e *endpoint) startSpan(ctx context.Context, def *Endpoint, rec *outbox.Record) (context.Context, trace.Span) {
 	events := rec.Batch.Events[:min(len(rec.Batch.Events), maxTraced)]
 	loops, parents := make([]string, len(events)), make([]string, len(events))
@@ -34,7 +33,7 @@ func (e *endpoint) startSpan(ctx context.Context, def *Endpoint, rec *outbox.Rec
 	return ctx, span
 }
 
-// describe notes how an attempt ended.
+// describe adds the result of an attempt to its span.
 func describe(span trace.Span, a delivery.Attempt) {
 	if a.Status != 0 {
 		span.SetAttributes(attribute.Int("http.response.status_code", a.Status))

@@ -11,18 +11,18 @@ import (
 	"github.com/unloop/unloop/schemas/kit/filewatch"
 )
 
-// Loader loads a file and follows its changes and those of the secrets that it names.
+// Loader loads a file, and reloads it when it or a file with one of its secrets changes.
 type Loader struct {
 	file    string
 	allowed []netip.Prefix
 	env     Environment
-	// data is the content that was loaded last, valid or not. secrets has a hash of each
-	// file with a secret that it named.
+	// data is the content that was loaded last, valid or not. secrets has a hash of each file
+	// with a secret that it names.
 	data    []byte
 	secrets map[string][sha256.Size]byte
 }
 
-// NewLoader returns a loader of a file, whose endpoints may lead to the allowed networks.
+// NewLoader returns a loader of a file. Its endpoints may point to the allowed networks.
 func NewLoader(file string, allowed []netip.Prefix, env Environment) *Loader {
 	return &Loader{file: file, allowed: allowed, env: env}
 }
@@ -49,8 +49,8 @@ func (l *Loader) load(data []byte) ([]Built, error) {
 	return all, nil
 }
 
-// Follow calls apply with the endpoints of each new content until the context ends. A
-// content with faults changes nothing; faulty gets its error.
+// Follow calls apply with the endpoints of each new content, or faulty with its error, until
+// the context ends.
 func (l *Loader) Follow(ctx context.Context, apply func([]Built), faulty func(error)) error {
 	reload := func(data []byte) {
 		all, err := l.load(data)
@@ -71,7 +71,7 @@ func (l *Loader) Follow(ctx context.Context, apply func([]Built), faulty func(er
 func (l *Loader) rotated() bool {
 	now := map[string][sha256.Size]byte{}
 	for name := range l.secrets {
-		text, _ := l.env.ReadFile(name) // a file that is missing has changed
+		text, _ := l.env.ReadFile(name) // a missing file has changed
 		now[name] = sha256.Sum256(text)
 	}
 	return !maps.Equal(now, l.secrets)

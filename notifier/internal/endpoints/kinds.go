@@ -18,23 +18,22 @@ import (
 	"github.com/unloop/unloop/notifier/internal/sink/webhook"
 )
 
-// kind is a service that endpoints can be of.
+// kind is a service that messages can be sent to.
 type kind struct {
 	name string
 	// set reports whether an endpoint is of the kind.
 	set func(*Endpoint) bool
-	// throttle is the service's own limit.
+	// throttle is the service's own rate limit.
 	throttle routing.Throttle
 	// refresh returns the interval at which open loops must be sent again; 0 for never.
 	refresh func(*Endpoint) time.Duration
-	// build makes the sink. It records faults with the reader, and its result is not used
-	// if there is one.
+	// build makes the sink. It records faults with the reader; if there is one, the result is
+	// not used.
 	build func(*reader, *Endpoint, *net.Dialer) sink.Sink
 }
 
-// kinds lists all services. Their limits: Slack takes a message a second for each webhook,
-// Discord 30 a minute, Teams workflows about 4 a second, PagerDuty 120 a minute for each
-// integration.
+// kinds lists all services. Slack accepts a message a second for each webhook, Discord 30 a
+// minute, Teams workflows about 4 a second, and PagerDuty 120 a minute for each integration.
 func kinds() []kind {
 	never := func(*Endpoint) time.Duration { return 0 }
 	return []kind{

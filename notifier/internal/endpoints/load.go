@@ -21,7 +21,7 @@ import (
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-// Built is an endpoint that is ready for use. Whoever has it closes its sink.
+// Built is an endpoint that is ready for use. Its owner closes the sink.
 type Built struct {
 	Name string
 	// Kind names the service.
@@ -29,7 +29,7 @@ type Built struct {
 	Sink     sink.Sink
 	Routes   []routing.Route
 	Throttle routing.Throttle
-	// Signed reports that receivers can verify who sends: it is false for webhooks without
+	// Signed reports whether receivers can verify the sender. It is false for webhooks without
 	// a secret.
 	Signed bool
 }
@@ -43,13 +43,13 @@ func Close(all []Built) {
 	}
 }
 
-// Load reads a file and makes its endpoints, which may lead to the allowed networks
-// besides those of the file. The error is a *policy.Faults with every fault.
+// Load reads a file and makes its endpoints, which may point to the allowed networks and to
+// those that the file allows. The error is a *policy.Faults with every fault.
 func Load(data []byte, allowed []netip.Prefix, env Environment) ([]Built, error) {
 	return load(data, allowed, env, nil)
 }
 
-// load is Load with a resolver of names; nil for the system's.
+// load is Load with a DNS resolver; nil for the system's.
 func load(data []byte, allowed []netip.Prefix, env Environment, resolver *net.Resolver) ([]Built, error) {
 	var f File
 	doc, err := policy.Decode(data, "file", &f)
@@ -74,7 +74,7 @@ func load(data []byte, allowed []netip.Prefix, env Environment, resolver *net.Re
 	return all, nil
 }
 
-// build makes one endpoint. It returns false if that has a fault.
+// build makes one endpoint. It returns false if it has a fault.
 func (f *File) build(r *reader, e *Endpoint, dialer *net.Dialer) (Built, bool) {
 	var of []kind
 	names := []string{}
@@ -85,7 +85,7 @@ func (f *File) build(r *reader, e *Endpoint, dialer *net.Dialer) (Built, bool) {
 		}
 	}
 	if len(of) == 0 && r.doc.Faulty(r.path) {
-		return Built{}, false // its service is misspelled, as that fault says
+		return Built{}, false // the fault says that its service is misspelled
 	}
 	if len(of) != 1 {
 		r.doc.Fault(r.path, fmt.Sprintf("an endpoint has exactly one of %s; it has %d", strings.Join(names, ", "), len(of)))
@@ -109,10 +109,10 @@ func slower(a, b routing.Throttle) routing.Throttle {
 	return b
 }
 
-// namePattern is what endpoints' names look like: they are parts of subjects and keys.
+// namePattern restricts endpoints' names, which are parts of subjects and keys.
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
 
-// check records the faults that concern more than one field.
+// check records faults that concern more than one field.
 func (f *File) check(doc *policy.Document) {
 	names := map[string]bool{}
 	for i := range f.Endpoints {
@@ -179,7 +179,8 @@ const (
 	groupInterval = 5 * time.Minute
 )
 
-// routes returns the routes of an endpoint. refresh bounds their repeat intervals.
+// routes returns the routes of an endpoint. refresh is the upper bound of their repeat
+// intervals; 0 for none.
 func (f *File) routes(endpoint string, refresh time.Duration) []routing.Route {
 	if len(f.Routes) == 0 {
 		return []routing.Route{{Name: "all", RepeatInterval: refresh}}
@@ -220,7 +221,8 @@ func (r *Route) routing(refresh time.Duration) routing.Route {
 	return out
 }
 
-// hashName names a route by what it selects, so that the order of a file can change.
+// hashName names a route by what it selects, so that it does not depend on the order in the
+// file.
 func hashName(r *Route) string {
 	text, err := json.Marshal([]any{r.Match, r.GroupBy})
 	if err != nil {
@@ -230,7 +232,7 @@ func hashName(r *Route) string {
 	return "route-" + hex.EncodeToString(sum[:6])
 }
 
-// Faults returns every fault of an error of Load.
+// Faults returns every fault in an error of Load.
 func Faults(err error) []policy.Fault {
 	if faults, ok := errors.AsType[*policy.Faults](err); ok {
 		return faults.List

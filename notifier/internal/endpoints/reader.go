@@ -17,7 +17,7 @@ import (
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-// Environment is what a file's sources are read from.
+// Environment is where secrets are read from.
 type Environment struct {
 	Getenv   func(string) string
 	ReadFile func(string) ([]byte, error)
@@ -46,7 +46,7 @@ func index(field string, i int) string { return fmt.Sprintf("%s[%d]", field, i) 
 // maxSecret bounds a secret, in bytes.
 const maxSecret = 64 << 10
 
-// secret returns the secret of a source, without white space around it.
+// secret reads the secret of a source, without surrounding white space.
 func (r *reader) secret(field string, s Source) string {
 	switch {
 	case s.Env != "" && s.File != "":
@@ -92,7 +92,7 @@ func (r *reader) signingKey(field string, s Source) []byte {
 	return key
 }
 
-// password returns the password that belongs to a user.
+// password reads the password of a user.
 func (r *reader) password(service, user string, s *Source) string {
 	switch {
 	case s == nil && user == "":
@@ -108,10 +108,10 @@ func (r *reader) password(service, user string, s *Source) string {
 	}
 }
 
-// url returns the address of an HTTP endpoint, nil with a fault.
+// url parses the address of an HTTP endpoint; it returns nil after a fault.
 func (r *reader) url(field, text string) *url.URL {
 	if text == "" {
-		return nil // it has a fault already
+		return nil // a fault is recorded already
 	}
 	u, err := outbound.ParseURL(text)
 	if err == nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/unloop/unloop/schemas/match"
 )
 
-// NewWebhook returns the endpoint of a webhook that flags name. It gets the events that
-// match.
+// NewWebhook returns the endpoint of a webhook in flags. It gets the events that match.
 func NewWebhook(name string, cfg webhook.Config, allowed []netip.Prefix, match match.Matchers) (Built, error) {
 	w, err := webhook.New(cfg, outbound.NewDialer(allowed))
 	if err != nil {

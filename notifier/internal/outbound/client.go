@@ -18,11 +18,10 @@ import (
 
 const (
 	userAgent = "unloop-notifier"
-	// dialTimeout bounds the dialling of one connection. The time for a whole attempt is its
-	// context's.
+	// dialTimeout bounds the dialling of a connection. The context bounds the whole attempt.
 	dialTimeout = 5 * time.Second
-	// maxAnswer is the part of an answer that is read, in bytes. The connection of a
-	// longer answer is closed.
+	// maxAnswer bounds what is read of an answer, in bytes. The connection of a longer one is
+	// closed.
 	maxAnswer = 64 << 10
 )
 
@@ -57,13 +56,13 @@ func (c *Client) Post(ctx context.Context, target string, header http.Header, bo
 		return nil, Failure(ctx, err)
 	}
 	defer resp.Body.Close()
-	// The status decides: a rest that cannot be read changes nothing.
+	// The status decides, even if the body can't be read to its end.
 	answer, _ = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	return answer, sink.FromStatus(resp.StatusCode, sink.RetryAfter(resp.Header.Get("Retry-After"), time.Now()))
 }
 
-// Failure returns the error for an attempt that got no answer: context.Canceled if the
-// context was cancelled, else a *sink.Error that says why without naming the target.
+// Failure returns the error of an attempt without an answer: context.Canceled if the context was
+// cancelled, else a *sink.Error with the reason, which does not name the target.
 func Failure(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return context.Canceled
@@ -71,7 +70,7 @@ func Failure(ctx context.Context, err error) error {
 	return &sink.Error{Reason: reason(ctx, err)}
 }
 
-// reason describes an error in fixed words, since its text may hold the URL.
+// reason describes an error in fixed words, since its text may contain the URL.
 func reason(ctx context.Context, err error) string {
 	var certificate *tls.CertificateVerificationError
 	var dns *net.DNSError
@@ -99,8 +98,8 @@ func reason(ctx context.Context, err error) string {
 	return "the request failed: " + cause(err)
 }
 
-// cause returns the innermost error's text if it is one of the system's, which hold no
-// addresses.
+// cause returns the text of the innermost error if it is one of the operating system, which
+// contains no address.
 func cause(err error) string {
 	for {
 		inner := errors.Unwrap(err)

@@ -1,6 +1,6 @@
 // Package outbound makes the requests and connections of sinks. It refuses private,
 // loopback, link-local and metadata addresses unless their network is allowed, follows no
-// redirects, uses no proxy, and reads a bounded part of answers.
+// redirects, uses no proxy, and reads only the beginning of an answer.
 //
-// It does not know what is sent. Its errors hold no URL, no header and no body.
+// It does not know what is sent. Its errors contain no URL, header or body.
 package outbound

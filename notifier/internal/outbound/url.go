@@ -10,8 +10,8 @@ import (
 	"github.com/unloop/unloop/schemas/kit/guarded"
 )
 
-// ParseURL reads the address of an HTTP endpoint. Errors do not quote it, because it may
-// hold credentials.
+// ParseURL parses the address of an HTTP endpoint. Errors do not quote it, because it may
+// contain credentials.
 func ParseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(text))
 	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -20,15 +20,15 @@ func ParseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// CheckHost returns an error for a host that the guard would refuse at each delivery, if
-// that is known without resolving it.
+// CheckHost returns an error for an address, or localhost, to which no delivery would be
+// allowed. It does not resolve names.
 func CheckHost(host string, allowed []netip.Prefix) error {
 	if host == "localhost" {
 		host = "127.0.0.1"
 	}
 	addr, err := netip.ParseAddr(host)
 	if err != nil {
-		return nil //nolint:nilerr // a name: the guard sees what it resolves to
+		return nil //nolint:nilerr // a name: its addresses are checked when it is dialled
 	}
 	addr = addr.Unmap().WithZone("")
 	if guarded.Allows(addr, allowed) {

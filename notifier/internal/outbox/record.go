@@ -12,41 +12,42 @@ import (
 )
 
 const (
-	// maxSeen is how many ids of events a record remembers. An event that comes twice
-	// comes again before the next one of its endpoint.
+	// maxSeen bounds the ids of events in a record. A redelivered event comes before the next
+	// event of its endpoint.
 	maxSeen = 8
-	// maxLoops bounds the loops of a record while a message is owed.
+	// maxLoops bounds the loops of a record while a message is pending.
 	maxLoops = 2 * routing.MaxLoops
-	// keepIdle, keepOpen and keepOwed are how long a record is stored after its last
-	// change: longer than an event can come again, than a loop is remembered whose end was
-	// lost, and than any schedule lasts.
+	// keepIdle, keepOpen and keepOwed are how long a record is stored after its last change:
+	// longer than an event can be redelivered, than a loop without an end is kept, and than any
+	// retry schedule lasts.
 	keepIdle = 15 * time.Minute
 	keepOpen = 3 * 24 * time.Hour
 	keepOwed = 30 * 24 * time.Hour
 )
 
-// ErrFull means that a group is full of unsent loops.
+// ErrFull means that a group has no room for another unsent loop.
 var ErrFull = errors.New("the group is full of loops that wait for the endpoint")
 
-// Record is what an endpoint is owed about one group of loops. The zero value is none.
+// Record has the messages that are due to an endpoint about one group of loops. The zero value
+// is none.
 type Record struct {
 	Endpoint string        `json:"endpoint"`
 	Group    routing.Group `json:"group"`
-	// Batch is the message that is owed; nil for none.
+	// Batch is the pending message; nil for none.
 	Batch  *routing.Batch `json:"batch,omitempty"`
 	Queued time.Time      `json:"queued,omitzero"`
-	// Attempts were made at the batch so far. The next one is due at Due.
+	// Attempts is the number of attempts at the batch so far. The next one is due at Due.
 	Attempts int       `json:"attempts,omitempty"`
 	Due      time.Time `json:"due,omitzero"`
-	// Claim is that of the notifier which makes an attempt; zero if none does.
+	// Claim is the claim of the notifier that makes an attempt; zero for none.
 	Claim Claim `json:"claim,omitzero"`
-	// By is the notifier that changed the record last.
+	// By is the notifier that last changed the record.
 	By string `json:"by,omitempty"`
 	// Seen are the ids of the newest events.
 	Seen []string `json:"seen,omitempty"`
 }
 
-// Claim gives one attempt to one notifier.
+// Claim reserves one attempt for one notifier.
 type Claim struct {
 	By string `json:"by"`
 	// ID is unique among all claims.
@@ -65,8 +66,8 @@ func (r *Record) Knows(e *event.Event) bool {
 		slices.ContainsFunc(r.Group.Loops, func(l routing.Loop) bool { return l.Event.Data.LoopID == e.Data.LoopID })
 }
 
-// Add returns the record with an event. It returns false if the record stays as it is:
-// it has that event already, or is full (ErrFull).
+// Add returns the record with an event. It returns false if the record has the event already,
+// or is full (ErrFull).
 func (r Record) Add(e *event.Event, endpoint string, route *routing.Route, silences []silence.Silence, now time.Time) (Record, bool, error) {
 	if slices.Contains(r.Seen, e.ID) {
 		return r, false, nil
@@ -80,8 +81,8 @@ func (r Record) Add(e *event.Event, endpoint string, route *routing.Route, silen
 	return r.collect(route, silences, now), true, nil
 }
 
-// collect returns the record with the batch that its group has to send now, if there is
-// one and none is owed.
+// collect returns the record with the batch that its group has to send now, unless another one
+// is pending.
 func (r Record) collect(route *routing.Route, silences []silence.Silence, now time.Time) Record {
 	if r.Batch != nil {
 		return r
@@ -92,8 +93,8 @@ func (r Record) collect(route *routing.Route, silences []silence.Silence, now ti
 	return r
 }
 
-// Next returns when there is something to do: an attempt, or a batch to collect. It is
-// zero if only an event can bring some.
+// Next returns when the record needs work: an attempt, or a batch to collect. It is zero if it
+// needs none until the next event.
 func (r *Record) Next() time.Time {
 	if r.Batch != nil {
 		return r.Due
@@ -101,10 +102,10 @@ func (r *Record) Next() time.Time {
 	return r.Group.Due
 }
 
-// Owed reports whether a message is owed.
+// Owed reports whether a message is pending.
 func (r *Record) Owed() bool { return r.Batch != nil }
 
-// Silenced reports whether a silence hides a loop of the record.
+// Silenced reports whether a loop of the record is silenced.
 func (r *Record) Silenced() bool {
 	return slices.ContainsFunc(r.Group.Loops, func(l routing.Loop) bool { return l.Silenced })
 }
@@ -121,9 +122,9 @@ func (r *Record) TTL() time.Duration {
 	}
 }
 
-// Take returns the record with a claim for the next attempt at its batch. It returns false
-// if no attempt is due or another claim is valid; it replaces only an expired claim. The
-// record may have changed in either case.
+// Take returns the record with a claim on the next attempt at its batch. It returns false if no
+// attempt is due or another claim than the expired one is valid. The record may have changed
+// in either case.
 func (r Record) Take(claim, lapsed Claim, route *routing.Route, silences []silence.Silence, now time.Time) (Record, bool) {
 	if r.Claim != (Claim{}) && r.Claim != lapsed {
 		return r, false
@@ -139,7 +140,7 @@ func (r Record) Take(claim, lapsed Claim, route *routing.Route, silences []silen
 
 // Outcome says what happens to a batch after an attempt.
 type Outcome struct {
-	// Over reports that the batch is not owed any more: delivered or given up.
+	// Over reports that the batch was delivered or given up.
 	Over bool
 	// Attempted reports that the attempt counts.
 	Attempted bool
@@ -147,9 +148,9 @@ type Outcome struct {
 	Wait time.Duration
 }
 
-// Finish returns the record after an attempt at the batch with the given id. It returns
-// false if the record does not owe that batch any more. If another notifier has the claim
-// meanwhile, only the end of the batch is noted.
+// Finish returns the record after an attempt at the batch with an id. It returns false if that
+// batch is no longer pending. If another notifier has taken the claim over, only the end of
+// the batch counts.
 func (r Record) Finish(claim Claim, id string, o Outcome, route *routing.Route, silences []silence.Silence, now time.Time) (Record, bool) {
 	if r.Batch == nil || r.Batch.ID != id || !o.Over && r.Claim != claim {
 		return r, false

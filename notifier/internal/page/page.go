@@ -1,7 +1,7 @@
 // Package page serves the dashboard: a page, its style and its scripts, which read the
-// API. Nothing is built or fetched from elsewhere.
+// API. Nothing is built, and nothing is fetched from elsewhere.
 //
-// It does not know what the API holds.
+// It does not know what the API returns.
 package page
 
 import (
@@ -18,15 +18,15 @@ import (
 //go:embed static
 var static embed.FS
 
-// policy is the Content-Security-Policy: only scripts, styles and requests of this port,
-// and no frames.
+// policy is the Content-Security-Policy: scripts, styles and requests of this origin only, and
+// no frames.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// Handler serves the page at / and its parts under /dashboard/.
+// Handler serves the page at / and its files under /dashboard/.
 func Handler() http.Handler {
 	mux := http.NewServeMux()
-	_ = fs.WalkDir(static, "static", func(name string, entry fs.DirEntry, err error) error { // an embedded file system has no errors
+	_ = fs.WalkDir(static, "static", func(name string, entry fs.DirEntry, err error) error { // can't fail: the files are embedded
 		if err != nil || entry.IsDir() {
 			return err
 		}
@@ -40,9 +40,9 @@ func Handler() http.Handler {
 	return mux
 }
 
-// file serves an embedded file. Browsers ask each time whether it has changed.
+// file serves an embedded file, which browsers revalidate each time.
 func file(name string) http.HandlerFunc {
-	content, _ := static.ReadFile(name) // it is embedded
+	content, _ := static.ReadFile(name) // can't fail: it is embedded
 	sum := sha256.Sum256(content)
 	tag := `"` + hex.EncodeToString(sum[:8]) + `"`
 	kind := mime.TypeByExtension(path.Ext(name))
@@ -64,6 +64,6 @@ func file(name string) http.HandlerFunc {
 			return
 		}
 		h.Set("Content-Type", kind)
-		_, _ = w.Write(content) // whoever left does not read it
+		_, _ = w.Write(content) // the client may have left
 	}
 }

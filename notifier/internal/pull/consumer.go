@@ -12,22 +12,19 @@ import (
 )
 
 const (
-	// ackWait is JetStream's patience with an event that nothing is heard of. It is as
-	// long as a notifier that was killed holds the events of an endpoint up.
+	// ackWait is the time after which an event that was not acknowledged is redelivered. For so
+	// long, a killed notifier blocks the events of an endpoint.
 	ackWait = 5 * time.Second
-	// idle is how long a consumer is kept that no notifier uses: longer than the stream
-	// keeps events.
+	// idle is how long an unused consumer is kept: longer than the stream keeps events.
 	idle = 14 * 24 * time.Hour
-	// pullExpiry and pullHeartbeat bound how long a pull request that the server
-	// lost goes unnoticed.
+	// pullExpiry and pullHeartbeat bound the time in which a lost pull request is noticed.
 	pullExpiry    = 5 * time.Second
 	pullHeartbeat = 2 * time.Second
-	// handBackTimeout bounds the wait for messages that were under way when
-	// pulling ended.
+	// handBackTimeout bounds the wait for messages that were in flight when pulling ended.
 	handBackTimeout = time.Second
 )
 
-// open finds or makes the stream and the consumer, and begins to pull.
+// open finds or creates the stream and the consumer, and starts to pull.
 func (in *Intake) open(ctx context.Context) (jetstream.MessagesContext, error) {
 	if err := in.nc.EnsureStreams(ctx, in.cfg.Layout.Of([]string{schemas.StreamEvents})); err != nil {
 		return nil, err
@@ -47,8 +44,7 @@ func (in *Intake) open(ctx context.Context) (jetstream.MessagesContext, error) {
 	return msgs, nil
 }
 
-// countMissed reports the events that the stream has dropped since the consumer's last
-// one: nobody took them in for longer than the stream keeps events.
+// countMissed reports the events that the stream dropped before a notifier read them.
 func (in *Intake) countMissed(ctx context.Context, info *jetstream.ConsumerInfo) error {
 	stream, err := in.nc.JetStream().Stream(ctx, schemas.StreamEvents)
 	if err != nil {
@@ -59,13 +55,13 @@ func (in *Intake) countMissed(ctx context.Context, info *jetstream.ConsumerInfo)
 		return nil
 	}
 	missed := first - taken - 1
-	in.log.WarnContext(ctx, "events were dropped from the stream before a notifier took them in", "endpoint", in.cfg.Endpoint, "events", missed)
+	in.log.WarnContext(ctx, "events were dropped from the stream before a notifier read them", "endpoint", in.cfg.Endpoint, "events", missed)
 	in.cfg.Missed(missed)
 	return nil
 }
 
-// consumer returns the endpoint's consumer. One that exists is left as its operator made
-// it.
+// consumer returns the endpoint's consumer. The configuration of an existing one is not
+// changed.
 func (in *Intake) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	js, name := in.nc.JetStream(), schemas.EndpointConsumer(in.cfg.Endpoint)
 	consumer, err := js.Consumer(ctx, schemas.StreamEvents, name)
@@ -81,8 +77,8 @@ func (in *Intake) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	return consumer, nil
 }
 
-// consumerConfig returns the consumer of an endpoint that is new. Only one event at a time
-// is handed out, so that none overtakes another.
+// consumerConfig returns the configuration of a new consumer. It delivers one event at a time,
+// to keep their order.
 func (in *Intake) consumerConfig() jetstream.ConsumerConfig {
 	cfg := jetstream.ConsumerConfig{
 		Durable:           schemas.EndpointConsumer(in.cfg.Endpoint),
@@ -105,8 +101,7 @@ func (in *Intake) consumerConfig() jetstream.ConsumerConfig {
 	return cfg
 }
 
-// next waits for a message. Between waits it looks whether there is still a
-// server that could send one.
+// next waits for a message. It fails if the connection is lost meanwhile.
 func (in *Intake) next(ctx context.Context, msgs jetstream.MessagesContext, working func()) (jetstream.Msg, error) {
 	for {
 		wait, cancel := context.WithTimeout(ctx, pullExpiry)
@@ -125,8 +120,8 @@ func (in *Intake) next(ctx context.Context, msgs jetstream.MessagesContext, work
 	}
 }
 
-// handBack ends pulling. A message that arrives all the same goes back at
-// once, so that it need not wait for JetStream's patience to end.
+// handBack ends pulling. It returns a message that still arrives at once, so that it is not
+// delayed by ackWait.
 func handBack(msgs jetstream.MessagesContext) {
 	msgs.Drain()
 	ctx, cancel := context.WithTimeout(context.Background(), handBackTimeout)
@@ -136,7 +131,6 @@ func handBack(msgs jetstream.MessagesContext) {
 		if err != nil {
 			return
 		}
-		// What can't go back comes again on its own.
-		_ = msg.Nak()
+		_ = msg.Nak() // otherwise it is redelivered later
 	}
 }

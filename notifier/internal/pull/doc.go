@@ -1,6 +1,6 @@
-// Package pull pulls the events of the stream for one endpoint, one after the other and
-// in their order, through the durable consumer that all notifiers share for it.
+// Package pull pulls events from their stream for one endpoint, one by one and in order,
+// through a durable consumer that all notifiers share.
 //
-// It survives lost connections, and streams and consumers that vanish. It knows neither
-// the contents of messages nor how they are acknowledged.
+// It survives lost connections, streams and consumers. It knows neither the contents of
+// messages nor how they are acknowledged.
 package pull

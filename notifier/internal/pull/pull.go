@@ -13,33 +13,33 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
-// Waits between attempts to restart after something broke.
+// Bounds of the backoff after a fault.
 const (
 	retryMin = 50 * time.Millisecond
 	retryMax = 5 * time.Second
 )
 
-// Config says how messages are taken in.
+// Config configures an Intake.
 type Config struct {
 	// Endpoint names the consumer.
 	Endpoint string
-	// Since is how far back in time a consumer begins that does not exist yet.
+	// Since is how old the first events of a new consumer may be; see All.
 	Since time.Duration
-	// Layout is for streams that are missing.
+	// Layout configures streams that have to be created.
 	Layout natskit.Layout
-	// State gets nil while all is well, else why events can't be taken in.
+	// State gets nil when events can be read, else the reason why not.
 	State func(error)
-	// Missed gets the number of events that the stream dropped before they were taken in.
+	// Missed gets the number of events that the stream dropped before they were read.
 	Missed func(uint64)
 }
 
-// All is the value of Since for all events that are stored.
+// All is the value of Since for all stored events.
 const All time.Duration = -1
 
 // Handler handles one message and acknowledges it.
 type Handler func(ctx context.Context, msg jetstream.Msg)
 
-// Intake is one process's share of an endpoint's events.
+// Intake reads the events of one endpoint, which it shares with other processes.
 type Intake struct {
 	nc     *natskit.Conn
 	cfg    Config
@@ -52,8 +52,8 @@ func New(nc *natskit.Conn, cfg Config, handle Handler, log *slog.Logger) *Intake
 	return &Intake{nc: nc, cfg: cfg, handle: handle, log: log}
 }
 
-// Run takes messages in until the context ends. It errs only if the stream is unfit;
-// everything else is tried again.
+// Run reads messages until the context ends. It fails only if the stream has an unusable
+// configuration, and retries after other faults.
 func (in *Intake) Run(ctx context.Context) error {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = retryMin, retryMax
@@ -72,8 +72,8 @@ func (in *Intake) Run(ctx context.Context) error {
 	return err
 }
 
-// pull opens the consumer and pulls from it until the context ends or something breaks.
-// working is called whenever all is well.
+// pull opens the consumer and pulls from it until the context ends or a fault occurs. It calls
+// working whenever events can be read.
 func (in *Intake) pull(ctx context.Context, working func()) error {
 	msgs, err := in.open(ctx)
 	if err != nil {
@@ -93,7 +93,7 @@ func (in *Intake) pull(ctx context.Context, working func()) error {
 
 func ended(ctx context.Context) bool { return ctx.Err() != nil }
 
-// broken is what ends pulling: nothing when the context has ended.
+// broken returns the error that ended pulling; nil if the context has ended.
 func (in *Intake) broken(ctx context.Context, err error) error {
 	if ended(ctx) {
 		return nil

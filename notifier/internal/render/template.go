@@ -15,16 +15,16 @@ import (
 // maxTemplate bounds the text of a template, in bytes.
 const maxTemplate = 16 << 10
 
-// Template is a body by a Go text/template. Its data is View.
+// Template is a Go text/template of a body. Its data is a View.
 type Template struct {
 	parsed *template.Template
 }
 
-// View is what a template sees of a message.
+// View is the data of a template.
 type View struct {
 	ID, Endpoint, Key string
 	Title             string
-	// Link is the address of the first loop on the dashboard; "" without --public-url.
+	// Link is the first loop's address on the dashboard; "" without --public-url.
 	Link     string
 	Resolved bool
 	Time     time.Time
@@ -33,7 +33,7 @@ type View struct {
 	Events []event.Event
 }
 
-// functions are all that a template can call besides the built-in ones. None reaches
+// functions returns what a template can call besides the built-in functions. None has access to
 // files, the environment or the network.
 func functions() template.FuncMap {
 	return template.FuncMap{
@@ -55,8 +55,8 @@ func functions() template.FuncMap {
 	}
 }
 
-// ParseTemplate reads a template and runs it with an example, so that faults show before
-// there is a loop. The error holds no part of the template but names.
+// ParseTemplate parses a template and runs it with an example, so that faults are found before
+// there is a loop. The error contains no part of the template but names.
 func ParseTemplate(text string) (*Template, error) {
 	if len(text) > maxTemplate {
 		return nil, fmt.Errorf("has %d bytes, at most %d are allowed", len(text), maxTemplate)
@@ -72,10 +72,10 @@ func ParseTemplate(text string) (*Template, error) {
 	return t, nil
 }
 
-// errTooLong ends a template that writes more than allowed.
+// errTooLong stops a template that writes too much.
 var errTooLong = fmt.Errorf("writes more than %d bytes", sink.MaxBody)
 
-// Render returns the text for a message, of at most sink.MaxBody bytes.
+// Render returns the text for a message, at most sink.MaxBody bytes.
 func (t *Template) Render(m *sink.Message) (string, error) {
 	v := View{ID: m.ID, Endpoint: m.Endpoint, Key: m.Key, Title: Title(m), Link: Link(m, &m.Events[0]), Resolved: m.Resolved, Time: m.Time, Event: m.Events[0], Events: m.Events}
 	var b bounded
@@ -99,7 +99,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.Builder.Write(p)
 }
 
-// Example returns a message such as templates get, with every field set.
+// Example returns a message in which every field of View is set.
 func Example() *sink.Message {
 	now := time.Date(2026, 5, 22, 14, 30, 0, 0, time.UTC)
 	usd := 0.03

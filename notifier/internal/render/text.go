@@ -17,11 +17,11 @@ import (
 // Field is a name and a value of a loop.
 type Field struct{ Name, Value string }
 
-// maxValue bounds the value of a field, in runes: names of models, tools and tenants come
-// from clients. An excerpt has no more (event.MaxExcerpt).
+// maxValue bounds the value of a field, in runes: clients choose the names of models, tools and
+// tenants. It is the bound of excerpts, too (event.MaxExcerpt).
 const maxValue = 200
 
-// Title returns the message in one line.
+// Title returns one line about a message.
 func Title(m *sink.Message) string {
 	if len(m.Events) == 1 {
 		return title(&m.Events[0])
@@ -70,7 +70,7 @@ func title(e *event.Event) string {
 	return fmt.Sprintf("An agent%s goes in circles and %s: %s, policy %s", who, cmp.Or(what, "is reported"), found, clean(e.Data.Policy))
 }
 
-// Summary says in one line what repeats, with the excerpt if there is one.
+// Summary returns one line about what repeats, with the excerpt if there is one.
 func Summary(e *event.Event) string {
 	if e.Test {
 		return "This message only shows that the endpoint works."
@@ -82,8 +82,8 @@ func Summary(e *event.Event) string {
 	return text
 }
 
-// Excerpt returns the text that repeats, in one line: that of the finding that the action
-// follows from, or else the first. It is empty unless the policy has include_excerpt.
+// Excerpt returns the repeated text in one line: that of the finding that caused the action, or
+// else the first one. It is empty unless the policy has include_excerpt.
 func Excerpt(e *event.Event) string {
 	text := ""
 	for i := range e.Data.Findings {
@@ -95,7 +95,7 @@ func Excerpt(e *event.Event) string {
 	return cut(strings.Join(strings.Fields(clean(text)), " "))
 }
 
-// span writes a duration without its zeros.
+// span formats a duration without zero parts.
 func span(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -118,7 +118,7 @@ func Tools(e *event.Event) string {
 	return cut(strings.Join(names, ", "))
 }
 
-// Fields returns the non-empty facts about a loop.
+// Fields returns the facts about a loop that are not empty.
 func Fields(e *event.Event) []Field {
 	d := &e.Data
 	all := []Field{
@@ -160,7 +160,7 @@ func at(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
-// Saved describes what the stopped requests would have cost, "" if none was stopped.
+// Saved describes what the stopped requests would have cost; "" if none was stopped.
 func Saved(s event.Saved) string {
 	if s.Requests == 0 {
 		return ""
@@ -182,7 +182,7 @@ func plural(n int, noun string) string {
 	return grouped(n) + " " + noun + "s"
 }
 
-// grouped writes a number with commas between thousands.
+// grouped formats a number with commas between thousands.
 func grouped(n int) string {
 	text := strconv.Itoa(n)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
@@ -191,7 +191,7 @@ func grouped(n int) string {
 	return text
 }
 
-// Release returns the command that ends a loop; "" if it has ended.
+// Release returns the command that releases a loop; "" if it has ended.
 func Release(e *event.Event) string {
 	if e.Type == event.Resolved || e.Data.LoopID == "" || e.Test {
 		return ""
@@ -199,7 +199,7 @@ func Release(e *event.Event) string {
 	return "unloop loops release " + cut(clean(e.Data.LoopID))
 }
 
-// Link returns the address of a loop on the dashboard; "" where there is none.
+// Link returns the address of a loop on the dashboard; "" for none.
 func Link(m *sink.Message, e *event.Event) string {
 	if m.Page == "" || e.Data.LoopID == "" || e.Test {
 		return ""
@@ -207,7 +207,7 @@ func Link(m *sink.Message, e *event.Event) string {
 	return strings.TrimRight(m.Page, "/") + "/#loop=" + url.QueryEscape(e.Data.LoopID)
 }
 
-// clean replaces control characters, which services read as line breaks or refuse.
+// clean replaces control characters, which services take for line breaks or reject.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == utf8.RuneError || r == 0x2028 || r == 0x2029 || 0x202a <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069 {
@@ -217,16 +217,16 @@ func clean(s string) string {
 	}, s)
 }
 
-// wordJoiner is a character that is not shown.
+// wordJoiner is an invisible character.
 const wordJoiner = "\u2060"
 
-// Unlinked returns a text in which chat services that offer no other way find no URLs and no
-// names of hosts. It looks the same.
+// Unlinked returns a text that looks the same, and in which chat services without another way
+// to prevent links recognize no URLs and host names.
 func Unlinked(s string) string {
 	return strings.NewReplacer("://", ":"+wordJoiner+"//", ".", wordJoiner+"."+wordJoiner).Replace(s)
 }
 
-// cut returns at most maxValue runes of a text, with … at the end if something is missing.
+// cut returns at most maxValue runes of a text, with … at the end if it is cut.
 func cut(s string) string {
 	if utf8.RuneCountInString(s) <= maxValue {
 		return s
@@ -235,8 +235,8 @@ func cut(s string) string {
 	return string(runes[:maxValue-1]) + "…"
 }
 
-// Cut returns a text in at most n UTF-16 code units, the measure of most chat services,
-// and without half characters; … stands for what is missing.
+// Cut returns at most n UTF-16 code units of a text, the unit of most chat services' limits,
+// with … at the end if it is cut. It splits no character.
 func Cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -258,18 +258,18 @@ func Cut(s string, n int) string {
 	return s[:end] + "…"
 }
 
-// More says how many loops a message leaves out.
+// More returns a line about n loops that a message leaves out.
 func More(n int) string { return "and " + plural(n, "more loop") + "; see `unloop loops`" }
 
-// Fit returns the body with the most loops, of n at most, that has no more than
-// sink.MaxBody bytes. build returns the body with shown of them, which may be 0.
+// Fit returns the body with as many of n loops as fit into sink.MaxBody bytes. build returns the
+// body with the first shown of them, which may be 0.
 func Fit(n int, build func(shown int) ([]byte, error)) ([]byte, error) {
 	for {
 		body, err := build(n)
 		if err != nil || len(body) <= sink.MaxBody || n == 0 {
 			return body, err
 		}
-		// The rest is at most what the same share of the loops takes, or one loop less.
+		// Fewer in proportion to the excess, and at least one less.
 		n = min(n-1, n*sink.MaxBody/len(body))
 	}
 }

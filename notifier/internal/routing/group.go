@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// MaxLoops bounds the loops of a group. A group that reaches it is due at once.
+	// MaxLoops bounds the loops of a group. A full group is due at once.
 	MaxLoops = 100
-	// maxFindings bounds the findings that are kept of an event.
+	// maxFindings bounds the kept findings of an event.
 	maxFindings = 5
-	// maxEnded bounds the ended loops that a group remembers.
+	// maxEnded bounds the ids of ended loops in a group.
 	maxEnded = 64
-	// maxOpen is the time without an event after which a loop is forgotten. Its
+	// maxOpen is the time without an event after which a loop is dropped, because its
 	// loop.resolved was lost.
 	maxOpen = 48 * time.Hour
 )
@@ -28,30 +28,28 @@ type Group struct {
 	Route string `json:"route"`
 	Key   string `json:"key"`
 	Loops []Loop `json:"loops,omitempty"`
-	// Due is the time from which Collect has work to do; zero if only an event can bring
-	// some.
+	// Due is when to call Collect; zero if not before the next event.
 	Due time.Time `json:"due,omitzero"`
 	// SentAt is the time of the last message; zero if there was none.
 	SentAt time.Time `json:"sent_at,omitzero"`
 	// Messages counts the messages.
 	Messages int `json:"messages,omitempty"`
-	// Ended are the ids of the loops that ended last. What comes late about them opens
-	// none of them again.
+	// Ended are the ids of the loops that ended last, so that a late event reopens none.
 	Ended []string `json:"ended,omitempty"`
 }
 
 // Loop is the state of a loop in a group.
 type Loop struct {
-	// Event is what the next message says of the loop: the newest event that causes a
-	// message, with what later events say about the loop.
+	// Event is the loop's event in the next message: the newest one that causes a message,
+	// updated with the data of later ones.
 	Event event.Event `json:"event"`
-	// Pending reports that Event is not sent yet.
+	// Pending reports that Event has not been sent.
 	Pending bool `json:"pending,omitempty"`
-	// Batched reports that the loop is in the batch that is being sent.
+	// Batched reports that the loop is in the batch in flight.
 	Batched bool `json:"batched,omitempty"`
-	// Sent reports that a message said that the loop is open.
+	// Sent reports that a message about the open loop was sent.
 	Sent bool `json:"sent,omitempty"`
-	// Over reports that the loop has ended where ends cause no message.
+	// Over reports that the loop has ended, but ends cause no message.
 	Over bool `json:"over,omitempty"`
 	// Silenced reports that a message was suppressed.
 	Silenced bool `json:"silenced,omitempty"`
@@ -67,8 +65,8 @@ type Batch struct {
 	Events   []event.Event `json:"events"`
 }
 
-// Add returns the group with an event added. The group is zero for the first one. Known or
-// older events change nothing.
+// Add returns the group, which is zero at first, with an event. Known or older events change
+// nothing.
 func (r *Route) Add(g Group, e *event.Event, now time.Time) Group {
 	id := e.Data.LoopID
 	g.Route, g.Key, g.Loops = r.Name, r.Key(e), slices.Clone(g.Loops)
@@ -81,7 +79,7 @@ func (r *Route) Add(g Group, e *event.Event, now time.Time) Group {
 	}
 	if i < 0 {
 		if !r.Wants(e.Type) {
-			return g // nothing was said about the loop
+			return g // no message was sent about the loop
 		}
 		g.Loops = append(g.Loops, Loop{})
 		i = len(g.Loops) - 1
@@ -93,8 +91,8 @@ func (r *Route) Add(g Group, e *event.Event, now time.Time) Group {
 	return r.schedule(bound(g), now)
 }
 
-// update returns a loop with an event. Until a message says that the loop is open, what
-// happens to it takes no other event's place: the first message says how it began.
+// update returns a loop with an event. Until a message about the open loop was sent, a later
+// event does not replace the first one: the first message tells how the loop began.
 func (r *Route) update(l Loop, e *event.Event) Loop {
 	begun, resolved := l.Sent || l.Batched, e.Type == event.Resolved
 	switch wanted := r.Wants(e.Type); {
@@ -108,12 +106,12 @@ func (r *Route) update(l Loop, e *event.Event) Loop {
 		l.Event.ID, l.Event.Type, l.Event.Event = before.ID, before.Type, before.Event
 	}
 	if resolved && l.Sent {
-		l.Silenced = false // its end is sent at any rate
+		l.Silenced = false // its end is sent in any case
 	}
 	return l
 }
 
-// newer reports whether an event is newer than the known state of its loop.
+// newer reports whether an event is newer than the state of its loop.
 func newer(e *event.Event, l *Loop) bool {
 	if e.ID == l.Event.ID || l.ended() && e.Type != event.Resolved {
 		return false
@@ -121,14 +119,14 @@ func newer(e *event.Event, l *Loop) bool {
 	return e.Type == event.Resolved || !e.Timestamp.Before(l.Event.Timestamp)
 }
 
-// compact bounds the size of an event that is stored.
+// compact bounds the size of a stored event.
 func compact(e *event.Event) event.Event {
 	c := *e
 	c.Data.Findings = slices.Clone(c.Data.Findings[:min(len(c.Data.Findings), maxFindings)])
 	return c
 }
 
-// bound drops the oldest loops without a pending message while there are too many.
+// bound drops the oldest loops without a pending event while there are too many.
 func bound(g Group) Group {
 	for len(g.Loops) > MaxLoops {
 		i := slices.IndexFunc(g.Loops, func(l Loop) bool { return !l.Pending })
@@ -140,7 +138,7 @@ func bound(g Group) Group {
 	return g
 }
 
-// schedule sets Due by what is pending and when the last message was sent.
+// schedule sets Due from the pending events and the time of the last message.
 func (r *Route) schedule(g Group, now time.Time) Group {
 	pending := slices.ContainsFunc(g.Loops, func(l Loop) bool { return l.Pending && !l.Silenced })
 	var due time.Time
@@ -160,7 +158,7 @@ func (r *Route) schedule(g Group, now time.Time) Group {
 	return g
 }
 
-// scheduleRepeat sets Due if nothing is to be sent but, perhaps, a repetition.
+// scheduleRepeat sets Due for a group without pending events, which may have to be repeated.
 func (r *Route) scheduleRepeat(g Group, now time.Time) Group {
 	open := slices.ContainsFunc(g.Loops, func(l Loop) bool { return l.Sent && !l.ended() })
 	if open && r.RepeatInterval > 0 {
@@ -178,13 +176,12 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// Collect returns the group and the batch that is to be sent now, nil if there is none.
-// The group stays as it is until Sent, apart from loops that are silenced or forgotten, and
-// from Due.
+// Collect returns the group and the batch to send now, nil if there is none. Until Sent, it
+// changes only Due, and loops that are silenced or dropped.
 //
-// A silence suppresses messages about loops that are open. If such a loop is still open
-// when the silence ends, or is ended by somebody, the message follows. The end of a loop is
-// sent only if its beginning was, silenced or not.
+// A silence suppresses messages about open loops. If such a loop is still open when the
+// silence ends or is expired, the message follows. The end of a loop is sent only if its
+// beginning was sent, silenced or not.
 func (r *Route) Collect(g Group, silences []silence.Silence, now time.Time) (Group, *Batch) {
 	if (g.Due.IsZero() || now.Before(g.Due)) && !lifted(&g, silences, now) {
 		return g, nil
@@ -221,7 +218,7 @@ func (r *Route) Collect(g Group, silences []silence.Silence, now time.Time) (Gro
 	return g, r.batch(g, events, repeat)
 }
 
-// lifted reports whether a silence that hid a loop is not in force any more.
+// lifted reports whether a silence that suppressed a loop has ended.
 func lifted(g *Group, silences []silence.Silence, now time.Time) bool {
 	return slices.ContainsFunc(g.Loops, func(l Loop) bool { return l.Silenced && silence.Until(silences, &l.Event, now).IsZero() })
 }
@@ -233,7 +230,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// batch returns the batch of some events. The order is that in which the loops began.
+// batch returns the batch of events, sorted by the begin of their loops.
 func (r *Route) batch(g Group, events []event.Event, repeat bool) *Batch {
 	slices.SortStableFunc(events, func(a, b event.Event) int { return a.Data.FirstSeen.Compare(b.Data.FirstSeen) })
 	b := &Batch{Key: g.Key, Events: events, ID: events[0].ID, Resolved: true}
@@ -246,7 +243,7 @@ func (r *Route) batch(g Group, events []event.Event, repeat bool) *Batch {
 	return b
 }
 
-// batchID returns the same id for the same content of the same message.
+// batchID returns an id that depends only on the message and its content.
 func batchID(g Group, events []event.Event) string {
 	h := sha256.New()
 	add := func(s string) { h.Write(append([]byte(s), 0)) }
@@ -259,8 +256,8 @@ func batchID(g Group, events []event.Event) string {
 	return "group-" + hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// Sent returns the group after a batch was sent, or given up. What was added to the group
-// since Collect is sent with the next message.
+// Sent returns the group after a batch was sent or given up. Events that were added since
+// Collect are sent with the next message.
 func (r *Route) Sent(g Group, b *Batch, now time.Time) Group {
 	g.SentAt, g.Due = now, time.Time{}
 	g.Messages++
@@ -284,8 +281,8 @@ func (r *Route) Sent(g Group, b *Batch, now time.Time) Group {
 	return r.wake(r.schedule(g, now), now)
 }
 
-// wake makes a group due that has silenced loops, since only Collect knows when their
-// silences end.
+// wake makes a group with silenced loops due, since only Collect knows when their silences
+// end.
 func (r *Route) wake(g Group, now time.Time) Group {
 	if g.Due.IsZero() && slices.ContainsFunc(g.Loops, func(l Loop) bool { return l.Silenced }) {
 		g.Due = now

@@ -15,14 +15,14 @@ type Route struct {
 	Name  string
 	Match match.Matchers
 	// Events lists the types that cause a message; nil means loop.detected and
-	// loop.resolved. Events of other types update their loop only.
+	// loop.resolved. Events of other types only update their loop.
 	Events []event.Type
-	// GroupBy lists the fields of package match whose values loops of one group share;
-	// without any, each loop is a group of its own.
+	// GroupBy lists the fields of package match whose values the loops of a group share.
+	// Without any, each loop is a group of its own.
 	GroupBy []string
 	// GroupWait is the time from the first event of a group to its first message.
 	GroupWait time.Duration
-	// GroupInterval is the least time between messages of a group.
+	// GroupInterval is the shortest time between messages of a group.
 	GroupInterval time.Duration
 	// RepeatInterval is the time after which the message about open loops is sent again;
 	// 0 means never.

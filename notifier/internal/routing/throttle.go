@@ -2,16 +2,16 @@ package routing
 
 import "time"
 
-// Throttle bounds the messages of an endpoint. The zero value does not.
+// Throttle is a rate limit of an endpoint. The zero value has no limit.
 type Throttle struct {
-	// Messages may be sent in any time of Per, all at once if need be.
+	// Messages is the limit in each period of Per, in which they may be sent all at once.
 	Messages int
 	Per      time.Duration
 }
 
-// Take returns how long a message must wait before it is sent, and the state after it.
-// The state is a time; its zero value is that of an endpoint that was idle. The algorithm
-// is GCRA (ITU-T I.371) with a burst of Messages.
+// Take returns how long a message must wait before it is sent, and the state after it. The
+// state is a time, which is zero for an idle endpoint. The algorithm is GCRA (ITU-T I.371)
+// with a burst of Messages.
 func (t Throttle) Take(state, now time.Time) (next time.Time, wait time.Duration) {
 	if t.Messages <= 0 || t.Per <= 0 {
 		return state, 0

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Kind says what may be done after a failed attempt.
+// Kind is the kind of a failure, which decides what follows.
 type Kind int
 
 // The kinds of failures.
@@ -16,16 +16,16 @@ const (
 	Retry Kind = iota
 	// Reject means that no later attempt of the same message can succeed.
 	Reject
-	// Gone means that the endpoint wants no messages any more.
+	// Gone means that the endpoint wants no more messages.
 	Gone
 )
 
-// Error is a failed attempt. It holds no URL, no secret and no body.
+// Error is a failed attempt. It contains no URL, secret or body.
 type Error struct {
 	Kind Kind
-	// After is the time that the service asked to be left alone; 0 if it did not.
+	// After is the pause that the service asked for; 0 for none.
 	After time.Duration
-	// Status is the service's HTTP or SMTP status; 0 if there was no answer.
+	// Status is the service's HTTP or SMTP status; 0 without an answer.
 	Status int
 	// Reason says what went wrong.
 	Reason string
@@ -44,9 +44,9 @@ func Rejectf(format string, args ...any) *Error {
 	return &Error{Kind: Reject, Reason: fmt.Sprintf(format, args...)}
 }
 
-// FromStatus returns the error for an HTTP status, nil for success (2xx). 410 means Gone.
-// Other statuses of 4xx mean Reject, except for the three that speak of time or load: 408,
-// 425 and 429. Redirects are not followed, and everything else may be tried again.
+// FromStatus returns the error for an HTTP status, nil for success (2xx). 410 is Gone. Other
+// 4xx statuses are Reject, except for those about time or load: 408, 425 and 429. The rest,
+// redirects included, is Retry.
 func FromStatus(status int, after time.Duration) error {
 	if status >= 200 && status < 300 {
 		return nil
@@ -71,11 +71,11 @@ func statusText(status int) string {
 	return strconv.Itoa(status)
 }
 
-// maxRetryAfter bounds the time that a service can ask for, so that it cannot overflow.
+// maxRetryAfter bounds the pause that a service can ask for, so that it can't overflow.
 const maxRetryAfter = 365 * 24 * time.Hour
 
-// RetryAfter reads the header of that name in its two forms, seconds and a date (RFC 9110,
-// section 10.2.3). A value that is neither, or that is in the past, is 0.
+// RetryAfter parses a Retry-After header in its two forms, seconds and a date (RFC 9110,
+// section 10.2.3). It returns 0 for any other value and for a date in the past.
 func RetryAfter(value string, now time.Time) time.Duration {
 	if seconds, err := strconv.ParseUint(value, 10, 63); err == nil {
 		return time.Duration(min(seconds, uint64(maxRetryAfter/time.Second))) * time.Second

@@ -12,17 +12,16 @@ import (
 )
 
 const (
-	// reach is how many of the newest events are read at the beginning.
+	// reach is how many of the newest events are read at the start.
 	reach = 5000
-	// pullExpiry and pullHeartbeat bound how long a pull request that the server lost
-	// goes unnoticed.
+	// pullExpiry and pullHeartbeat bound the time in which a lost pull request is noticed.
 	pullExpiry    = 5 * time.Second
 	pullHeartbeat = 2 * time.Second
-	// retryAfter is the pause before the stream is read again after a fault.
+	// retryAfter is the pause after a fault.
 	retryAfter = 250 * time.Millisecond
 )
 
-// errAnew stops reading because the stream has to be reopened.
+// errAnew means that the stream has to be reopened.
 var errAnew = errors.New("the connection or a stream was replaced")
 
 // followEvents reads the stream of events until the context ends.
@@ -42,8 +41,8 @@ func (w *Watcher) followEvents(ctx context.Context) error {
 	return nil
 }
 
-// readEvents reads events until something breaks. created is when the stream was created
-// that was read before.
+// readEvents reads events until a fault occurs. created is the creation time of the stream that
+// was read before.
 func (w *Watcher) readEvents(ctx context.Context, created *time.Time) error {
 	anew, stopListening := w.nc.Changed()
 	defer stopListening()
@@ -78,7 +77,7 @@ func (w *Watcher) readEvents(ctx context.Context, created *time.Time) error {
 	defer cancel()
 	failed := make(chan error, 1)
 	go func() { failed <- w.takeEvents(ctx, messages) }()
-	// Reading and Stop go on while a silent server owes them an answer.
+	// If the server does not answer, reading and Stop take longer than this function.
 	defer func() { go messages.Stop() }()
 	select {
 	case err := <-failed:

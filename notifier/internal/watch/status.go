@@ -14,25 +14,25 @@ import (
 )
 
 const (
-	// pollFor bounds the reading of the streams.
+	// pollFor bounds the listing of streams.
 	pollFor = 800 * time.Millisecond
-	// fresh is how long the replies are used again.
+	// fresh is how long replies are cached.
 	fresh = time.Second
 )
 
-// polls holds the replies to the last request for the status of the parts.
+// polls caches the status replies of the parts.
 type polls struct {
 	mu    sync.Mutex
 	at    time.Time
 	fleet board.Fleet
 }
 
-// Stream is the fill of one stream or bucket.
+// Stream is the size of a stream or bucket.
 type Stream struct {
 	Name     string `json:"name"`
 	Messages uint64 `json:"messages"`
 	Bytes    uint64 `json:"bytes"`
-	// MaxBytes is 0 without a bound.
+	// MaxBytes is 0 if there is no bound.
 	MaxBytes int64 `json:"max_bytes"`
 	Replicas int   `json:"replicas"`
 }
@@ -40,15 +40,15 @@ type Stream struct {
 // Health describes the parts of the system.
 type Health struct {
 	Parts []board.Running `json:"parts"`
-	// NATS is why the notifier can't use NATS; empty if it can.
+	// NATS is why NATS can't be used; empty if it can.
 	NATS    string   `json:"nats,omitempty"`
 	Server  string   `json:"server,omitempty"`
 	Streams []Stream `json:"streams"`
-	// Partitions are those of each bucket of state; nil if they are not known.
+	// Partitions are those of each bucket of state; nil if unknown.
 	Partitions *partition.State `json:"partitions,omitempty"`
 }
 
-// Health asks the parts for their status. Those that answer nothing are silent.
+// Health asks the parts for their status. Parts that do not answer are silent.
 func (w *Watcher) Health(ctx context.Context) Health {
 	h := Health{Parts: w.parts(ctx), Streams: []Stream{}}
 	if err := w.nc.Ready(); err != nil {
@@ -76,7 +76,7 @@ func (w *Watcher) Health(ctx context.Context) Health {
 	return h
 }
 
-// parts returns the parts as they answered less than a second ago, or now.
+// parts returns the parts with their cached or new replies.
 func (w *Watcher) parts(ctx context.Context) []board.Running {
 	p := &w.polls
 	p.mu.Lock()

@@ -1,7 +1,7 @@
-// Package watch keeps a board in step with NATS: it follows buckets and the stream of
-// events, hears of releases, and asks the parts of the system for their status.
+// Package watch keeps a board in sync with NATS: it follows buckets, the stream of events and
+// released loops, and asks the parts of the system for their status.
 //
-// It does not know what the board is shown for.
+// It does not know what the board is used for.
 package watch
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/seal"
 )
 
-// Watcher keeps a board in step. Make it with New.
+// Watcher keeps a board in sync. Make it with New.
 type Watcher struct {
 	nc     *natskit.Conn
 	layout natskit.Layout
@@ -31,13 +31,12 @@ type Watcher struct {
 	polls  polls
 }
 
-// New returns a watcher of the board; Run starts it. trust says which records of operators
-// are good.
+// New returns a watcher for a board; Run starts it. trust verifies records of operators.
 func New(nc *natskit.Conn, layout natskit.Layout, trust seal.Trust, b *board.Board, log *slog.Logger) *Watcher {
 	return &Watcher{nc: nc, layout: layout, trust: trust, board: b, log: log}
 }
 
-// Run follows everything until the context ends, whatever happens to the connection.
+// Run follows everything until the context ends, also across lost connections.
 func (w *Watcher) Run(ctx context.Context) error {
 	stop, err := w.nc.Subscribe(schemas.SubjectForget, w.onForget)
 	if err != nil {
@@ -61,8 +60,9 @@ func (w *Watcher) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// followSealed follows records with their history. If they need a seal, anyone who is able to
-// have the server write may have stored a message that a consumer takes for a heartbeat.
+// followSealed follows records with their history. It does not trust a consumer if they need a
+// seal: whoever can write to the stream can store a message that a consumer takes for a
+// heartbeat.
 func (w *Watcher) followSealed(ctx context.Context, f *natskit.Follower, bucket, keys string, apply func([]jetstream.KeyValueEntry, bool)) error {
 	if w.trust.Checks() {
 		return f.Track(ctx, bucket, keys, apply)
@@ -77,7 +77,7 @@ type records interface {
 	Replace(all []board.Entry)
 }
 
-// update applies entries of a bucket. One without a value is about to be removed.
+// update applies entries of a bucket. An entry without a value is about to be removed.
 func update(into records, entries []jetstream.KeyValueEntry, all bool) {
 	stored := func(e jetstream.KeyValueEntry) bool {
 		return e.Operation() == jetstream.KeyValuePut && len(e.Value()) > 0
@@ -101,7 +101,7 @@ func update(into records, entries []jetstream.KeyValueEntry, all bool) {
 	}
 }
 
-// onBundle shows the bundle that operators pushed.
+// onBundle returns the handler of pushed bundles.
 func (w *Watcher) onBundle() func([]jetstream.KeyValueEntry, bool) {
 	pushed := &seal.Register{Trust: w.trust, Bucket: schemas.BucketPolicies}
 	return func(entries []jetstream.KeyValueEntry, all bool) {
@@ -121,7 +121,7 @@ func (w *Watcher) onBundle() func([]jetstream.KeyValueEntry, bool) {
 	}
 }
 
-// onOverrides shows the blocks and exemptions that operators set.
+// onOverrides returns the handler of blocks and exemptions.
 func (w *Watcher) onOverrides() func([]jetstream.KeyValueEntry, bool) {
 	set := &seal.Register{Trust: w.trust, Bucket: schemas.BucketOverrides, Lasts: schemas.OverrideExpiry}
 	return func(entries []jetstream.KeyValueEntry, all bool) {
@@ -135,7 +135,7 @@ func (w *Watcher) onOverrides() func([]jetstream.KeyValueEntry, bool) {
 	}
 }
 
-// onForget removes the record of a released loop, which leaves no marker in its bucket.
+// onForget removes the record of a released loop, which leaves no tombstone in its bucket.
 func (w *Watcher) onForget(msg *nats.Msg) {
 	var f checkpb.Forget
 	if err := proto.Unmarshal(msg.Data, &f); err != nil || f.GetLoopId() == "" {

@@ -1,9 +1,9 @@
 // Package alertmanager sends loops as alerts to a Prometheus Alertmanager
-// (POST /api/v2/alerts). An open loop is an alert that ends a few refreshes from now, and
-// is to be sent again before; a loop that has ended is an alert that ended then.
+// (POST /api/v2/alerts). An open loop is an alert that ends in a few refresh intervals unless
+// it is sent again; a resolved one is an alert that has ended.
 //
-// Labels identify an alert, so they hold what does not change while a loop is open; the
-// severity changes only if the loop's action does.
+// Labels identify an alert, so they have only what does not change while a loop is open. The
+// severity changes only with the loop's action.
 package alertmanager
 
 import (
@@ -29,7 +29,7 @@ const missed = 4
 
 // Config describes an Alertmanager.
 type Config struct {
-	// URL is its address; /api/v2/alerts is added unless it is there.
+	// URL is the address, to which /api/v2/alerts is added if it is missing.
 	URL *url.URL
 	// User and Password, if set, are sent as basic authentication.
 	User, Password string
@@ -87,8 +87,8 @@ type alert struct {
 	EndsAt      time.Time         `json:"endsAt"`
 }
 
-// next returns the body with as many of the alerts as it has room for, and the rest. A
-// message that is sent again sends all of them again, which changes nothing.
+// next returns a body with as many of the alerts as fit, and the rest. If the message is sent
+// again, all of them are, which changes nothing.
 func next(alerts []alert) (body []byte, rest []alert, err error) {
 	n := len(alerts)
 	for {

@@ -1,8 +1,8 @@
 // Package discord sends messages to a channel through a Discord webhook
 // (https://discord.com/developers/docs/resources/webhook#execute-webhook).
 //
-// It keeps Discord's limits: 2000 characters of content, and embeds of 6000 together, with
-// 256 in a title, 1024 in a field and 25 fields.
+// It observes Discord's limits: 2000 characters of content, 6000 in all embeds, 256 in a title,
+// 1024 in a field, and 25 fields.
 package discord
 
 import (
@@ -78,7 +78,7 @@ type message struct {
 	Mentions mentions `json:"allowed_mentions"`
 }
 
-// mentions without types lets no text mention anyone.
+// mentions without types keeps text from mentioning anyone.
 type mentions struct {
 	Parse []string `json:"parse"`
 }
@@ -119,7 +119,7 @@ func (d *Discord) payload(m *sink.Message) (message, error) {
 	return p, nil
 }
 
-// loop returns the embed of one loop and how many characters it has.
+// loop returns the embed of a loop and its number of characters.
 func loop(m *sink.Message, ev *event.Event) (e embed, size int) {
 	e = embed{Title: render.Cut(escape(render.Summary(ev)), maxTitle), URL: render.Link(m, ev), Color: color(ev)}
 	if !ev.Timestamp.IsZero() {
@@ -150,8 +150,7 @@ func color(e *event.Event) int {
 	}
 }
 
-// escape takes the meaning of Markdown from names, and makes no links of URLs and
-// invitations.
+// escape escapes Markdown, and keeps URLs and invitations from becoming links.
 func escape(s string) string {
 	return strings.NewReplacer("://", `\://`, ".", `\.`, `\`, `\\`, "*", `\*`, "_", `\_`, "~", `\~`, "`", "\\`", "|", `\|`, ">", `\>`, "[", `\[`, "]", `\]`, "#", `\#`).Replace(s)
 }

@@ -8,12 +8,12 @@ import (
 	"sync/atomic"
 )
 
-// maxRead bounds what a server may say in one attempt, its certificates included, in bytes.
+// maxRead bounds what a server may send in one attempt, certificates included, in bytes.
 const maxRead = 256 << 10
 
 var errTooMuch = errors.New("the mail server sent too much")
 
-// connection is the connection of one attempt, which is closed at the attempt's end: the
+// connection is the connection of one attempt. It is closed at the attempt's end, because the
 // library leaves it open after errors.
 type connection struct {
 	mu     sync.Mutex
@@ -37,7 +37,7 @@ func (c *connection) close() {
 	defer c.mu.Unlock()
 	c.closed = true
 	if c.conn != nil {
-		_ = c.conn.Close() // nothing more is expected of it
+		_ = c.conn.Close() // it is no longer needed
 	}
 	if c.stop != nil {
 		c.stop()
@@ -58,7 +58,7 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// status returns the status of a server's answer in an error, 0 if there is none.
+// status returns the server's status in an error; 0 for none.
 func status(err error) int {
 	if answer, ok := errors.AsType[*textproto.Error](err); ok {
 		return answer.Code

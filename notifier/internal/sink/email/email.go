@@ -1,7 +1,7 @@
 // Package email sends messages by SMTP, with STARTTLS or TLS and authentication. Messages
-// about one loop, or one group, form a thread.
+// about one loop or group form a thread.
 //
-// It reads a bounded part of what a server says. Its errors hold none of it but the status.
+// It reads a bounded part of a server's answers. Its errors contain only their status.
 package email
 
 import (
@@ -31,15 +31,15 @@ type Security string
 
 // The securities.
 const (
-	// STARTTLS is required of the server.
+	// STARTTLS must be supported by the server.
 	STARTTLS Security = "starttls"
-	// TLS begins with the connection (port 465).
+	// TLS is used from the start of the connection (port 465).
 	TLS Security = "tls"
-	// None sends in the clear, for relays on the same machine.
+	// None is no encryption, for relays on the same machine.
 	None Security = "none"
 )
 
-// Config describes a mailbox and the way to it.
+// Config describes a mailbox and its server.
 type Config struct {
 	// Host and Port are the server's.
 	Host string
@@ -53,11 +53,11 @@ type Config struct {
 	To   []string
 	// Template writes the text; nil for a list of the loops.
 	Template *render.Template
-	// TLSConfig is for servers with certificates of their own; nil for the system's.
+	// TLSConfig is for servers with private certificates; nil for the default.
 	TLSConfig *tls.Config
 }
 
-// timeout bounds an attempt whose context has no end.
+// timeout bounds an attempt whose context has no deadline.
 const timeout = 30 * time.Second
 
 // Email is one mailbox.
@@ -93,12 +93,12 @@ func (e *Email) Send(ctx context.Context, m *sink.Message) error {
 	if err := client.SendWithSMTPClient(session, msg); err != nil {
 		return failure(ctx, err)
 	}
-	_ = client.CloseWithSMTPClient(session) // the message is accepted, whatever QUIT brings
+	_ = client.CloseWithSMTPClient(session) // the message is accepted, even if QUIT fails
 	return nil
 }
 
-// client returns a client whose connection is closed when the context ends: the library
-// watches the context only while it dials.
+// client returns a client whose connection is closed when the context ends: the library observes
+// the context only while it dials.
 func (e *Email) client(ctx context.Context, conn *connection) (*mail.Client, error) {
 	deadline, _ := ctx.Deadline()
 	options := []mail.Option{
@@ -120,7 +120,7 @@ func (e *Email) client(ctx context.Context, conn *connection) (*mail.Client, err
 	return mail.NewClient(e.cfg.Host, options...)
 }
 
-// dial opens the connection, with TLS if that is to begin at once.
+// dial opens the connection, with TLS unless it starts later or is not used.
 func (e *Email) dial(ctx context.Context, network string, conn *connection) (net.Conn, error) {
 	c, err := e.dialer.DialContext(ctx, network, net.JoinHostPort(e.cfg.Host, strconv.Itoa(e.cfg.Port)))
 	if err != nil {
@@ -138,8 +138,8 @@ func (e *Email) dial(ctx context.Context, network string, conn *connection) (net
 	return secure, secure.HandshakeContext(ctx)
 }
 
-// noSession returns the error for an attempt that got no session. Whatever the server
-// answered, an operator can mend it: a later attempt may succeed.
+// noSession returns the error of an attempt without a session. Whatever the server answered, an
+// operator can fix it, so a later attempt may succeed.
 func noSession(ctx context.Context, err error) error {
 	if code := status(err); code >= 400 {
 		return &sink.Error{Kind: sink.Retry, Status: code, Reason: "the mail server refused the session"}
@@ -147,7 +147,7 @@ func noSession(ctx context.Context, err error) error {
 	return outbound.Failure(ctx, err)
 }
 
-// failure returns the error for a message that was not taken. Answers of 5xx are final.
+// failure returns the error of a message that was not accepted. Status 5xx is final.
 func failure(ctx context.Context, err error) error {
 	code := status(err)
 	if answer, ok := errors.AsType[*mail.SendError](err); ok {
@@ -157,7 +157,7 @@ func failure(ctx context.Context, err error) error {
 	case code >= 500:
 		return &sink.Error{Kind: sink.Reject, Status: code, Reason: "the mail server refused the message"}
 	case code >= 400:
-		return &sink.Error{Kind: sink.Retry, Status: code, Reason: "the mail server takes no message now"}
+		return &sink.Error{Kind: sink.Retry, Status: code, Reason: "the mail server does not accept the message now"}
 	default:
 		return outbound.Failure(ctx, err)
 	}
@@ -203,7 +203,7 @@ func quoted(text string) int {
 	return b.Len()
 }
 
-// token returns a text that an address or a header can hold.
+// token returns a hash that is valid in an address and a header.
 func token(s string) string {
 	hash := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(hash[:16])
@@ -216,7 +216,7 @@ func (e *Email) text(m *sink.Message) (string, error) {
 	return Text(m), nil
 }
 
-// Text lists the loops of a message, as many as there is room for.
+// Text lists the loops of a message, as many as fit.
 func Text(m *sink.Message) string {
 	var b strings.Builder
 	b.WriteString(render.Title(m) + "\n")

@@ -1,7 +1,7 @@
 // Package pagerduty sends messages to PagerDuty's Events API v2
 // (https://developer.pagerduty.com/docs/send-alert-event). A loop triggers an incident and
-// its end resolves it: the deduplication key is the message's, so the loop's id if nothing
-// is grouped.
+// its end resolves it. The deduplication key is the message's key: the loop's id unless loops
+// are grouped.
 package pagerduty
 
 import (
@@ -53,7 +53,7 @@ type payload struct {
 	Details   any    `json:"custom_details,omitempty"`
 }
 
-// body returns the message with the details of shown of its loops.
+// body returns the message with the details of the first shown loops.
 func body(m *sink.Message, routingKey string, template *render.Template, shown int) ([]byte, error) {
 	out := message{RoutingKey: routingKey, Action: "resolve", Dedup: dedup(m.Key)}
 	if m.Resolved {
@@ -76,7 +76,7 @@ func body(m *sink.Message, routingKey string, template *render.Template, shown i
 	return json.Marshal(out)
 }
 
-// dedup returns a key within PagerDuty's limit.
+// dedup returns the key, or its hash if it exceeds PagerDuty's limit.
 func dedup(key string) string {
 	if len(key) <= maxDedup {
 		return key

@@ -1,8 +1,8 @@
 // Package slack sends messages to a channel through a Slack incoming webhook
 // (https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks).
 //
-// It keeps the limits of Block Kit: 50 blocks, 150 characters in a header, 3000 in a text,
-// 10 fields of 2000.
+// It observes the limits of Block Kit: 50 blocks, 150 characters in a header, 3000 in a text,
+// and 10 fields of 2000.
 package slack
 
 import (
@@ -21,9 +21,9 @@ const (
 	maxText   = 3000
 	maxField  = 400
 	maxFields = 10
-	// maxTemplate bounds the text of a template, so that it fits when it is escaped.
+	// maxTemplate bounds the text of a template, so that its JSON fits.
 	maxTemplate = sink.MaxBody / 3
-	// maxLoops bounds the loops that are shown; three blocks each stay under 50.
+	// maxLoops bounds the shown loops, so that their blocks stay under 50.
 	maxLoops = 10
 )
 
@@ -36,7 +36,7 @@ func New(url string, template *render.Template, dialer *net.Dialer) *outbound.Ho
 }
 
 type message struct {
-	// Text is what notifications and screen readers show.
+	// Text is for notifications and screen readers.
 	Text        string  `json:"text"`
 	Blocks      []block `json:"blocks,omitempty"`
 	UnfurlLinks bool    `json:"unfurl_links"`
@@ -52,13 +52,13 @@ type block struct {
 type text struct {
 	Type string `json:"type"`
 	Text string `json:"text"`
-	// Verbatim has Slack make no links of URLs, and no mentions of names.
+	// Verbatim keeps Slack from turning URLs into links and names into mentions.
 	Verbatim bool `json:"verbatim,omitempty"`
 }
 
 func mrkdwn(s string, most int) text { return text{"mrkdwn", render.Cut(s, most), true} }
 
-// body returns the message with shown of its loops.
+// body returns the message with the first shown loops.
 func body(m *sink.Message, template *render.Template, shown int) ([]byte, error) {
 	if template != nil {
 		written, err := template.Render(m)
@@ -111,8 +111,7 @@ func loop(m *sink.Message, e *event.Event) []block {
 	return blocks
 }
 
-// escape is Slack's escaping of text; without it, names could mention channels or make
-// links.
+// escape escapes text as Slack requires, so that names can't mention channels or make links.
 func escape(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
 }

@@ -1,7 +1,7 @@
 // Package teams sends messages to Microsoft Teams through a Workflows webhook, as Adaptive
 // Cards (https://learn.microsoft.com/en-us/microsoftteams/platform/webhooks-and-connectors/).
 //
-// Teams takes messages of at most 28 KB.
+// Teams accepts messages of at most 28 KB.
 package teams
 
 import (
@@ -60,7 +60,7 @@ func wrap(body []element) ([]byte, error) {
 	}}}})
 }
 
-// body returns the card. It has as many loops as there is room for.
+// body returns the card, with as many loops as fit.
 func body(m *sink.Message, template *render.Template) ([]byte, error) {
 	if template != nil {
 		return templated(m, template)
@@ -112,7 +112,7 @@ func color(m *sink.Message) string {
 	return "Attention"
 }
 
-// escape takes the meaning of Markdown from names.
+// escape escapes Markdown.
 func escape(s string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "`", "\\`").Replace(s)
 }

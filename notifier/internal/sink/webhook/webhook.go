@@ -1,9 +1,8 @@
 // Package webhook sends messages to an HTTP endpoint, signed as Standard Webhooks
 // (https://www.standardwebhooks.com) if secrets are configured.
 //
-// A message about one loop has the event's JSON as its body, and a message about several
-// has them in a list, unless a template writes the body. The package does not know when a
-// message is sent again.
+// The body is written by a template, or else is the event's JSON, or a Group if the message is
+// about several loops. The package does not know when a message is sent again.
 package webhook
 
 import (
@@ -30,8 +29,8 @@ type Config struct {
 	// URL is the address, http or https. User and password in it become basic
 	// authentication.
 	URL *url.URL
-	// Keys sign requests, one signature each: receivers accept any. Without keys there is
-	// no signature.
+	// Keys sign requests, one signature each, of which receivers accept any. Without keys
+	// there is no signature.
 	Keys [][]byte
 	// Template writes the body; nil for the JSON of events.
 	Template *render.Template
@@ -64,7 +63,7 @@ func New(cfg Config, dialer *net.Dialer) (*Webhook, error) {
 // Send posts the message.
 func (w *Webhook) Send(ctx context.Context, m *sink.Message) error {
 	if !isVisible(m.ID) {
-		return sink.Rejectf("the message's id has characters that a header cannot hold")
+		return sink.Rejectf("the message's id has characters that are not allowed in a header")
 	}
 	body, err := w.body(m)
 	if err != nil {
@@ -110,8 +109,7 @@ func (w *Webhook) body(m *sink.Message) ([]byte, error) {
 	return group(m)
 }
 
-// bounded returns the JSON of an event without the last of its findings if it is too
-// large.
+// bounded returns the JSON of an event, without as many of the last findings as do not fit.
 func bounded(e event.Event) ([]byte, error) {
 	for {
 		body, err := json.Marshal(e)
@@ -132,8 +130,7 @@ type Group struct {
 	Timestamp time.Time `json:"timestamp"`
 	Key       string    `json:"group_key"`
 	Resolved  bool      `json:"resolved"`
-	// Total is the number of loops; Events are the first of them, as many as there is
-	// room for.
+	// Total is the number of loops; Events are those of the first of them, as many as fit.
 	Total  int               `json:"total"`
 	Events []json.RawMessage `json:"events"`
 }
