@@ -81,14 +81,14 @@ func (m *maker) newestExchange() *exchange {
 		return nil
 	}
 	human, media := t.Human()
-	e := &exchange{sentences: sentences.Of(human, sentences.Options{MaskNumbers: said != ""})}
+	e := &exchange{sentences: sentences.Of(human, said != "")}
 	if !media.IsZero() {
 		e.sentences = append(e.sentences, sentences.Number(media[:]))
 	}
 	trace := &semanticpb.Trace{Sentences: e.sentences.Bytes()}
 	trace.Digest, trace.Earlier, trace.Further = t.Digests()
 	if said == "" && m.OwnSession {
-		trace.Beginnings = sentences.Beginnings(human, sentences.Options{}).Bytes()
+		trace.Beginnings = sentences.Beginnings(human).Bytes()
 	}
 	e.wire = &semanticpb.Exchange{Trace: trace}
 	e.wire.Said, e.wire.Answered = valid(said, answered)

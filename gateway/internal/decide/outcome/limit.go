@@ -122,7 +122,7 @@ func limitMessage(v *evidence.Verdict, wait int) string {
 		message += " (" + codeLimited + ", " + why + ")"
 	}
 	if v.Wire.GetOversized() || v.GetRetryAfterMs() == 0 && v.GetAction().Stops() {
-		return message + " never lets a request of this size through."
+		return message + " never allows a request of this size."
 	}
 	amount := decimal
 	if dollars(v) {

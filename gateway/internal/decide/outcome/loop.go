@@ -96,7 +96,7 @@ func (l Look) message(f *checkpb.Finding, wait int) string {
 		case wait > 0:
 			then = fmt.Sprintf(" Change the request, or wait %d seconds.", wait)
 		case f.GetAction() == checkpb.Action_ACTION_BREAK:
-			then = " Nothing goes on until a human sends a message or the loop is released."
+			then = " All requests are refused until a human sends a message or the loop is released."
 		}
 	}
 	return fmt.Sprintf("%s: %s (%s; detector %s, policy %s).%s%s", who, f.Facts().Text(), codeLoop, f.GetDetector(), f.GetPolicy(), then, l.of(f))

@@ -295,7 +295,7 @@ func TestRulesSayWhatTheyAllow(t *testing.T) {
 		},
 		"a request that is too large": {
 			large, &checkpb.LimitVerdict{Limit: 1}, "prompt_tokens_exceeded",
-			"Stopped by Unloop: rule r of policy p (rate_limit_exceeded, prompt_tokens_exceeded) never lets a request of this size through.", `"p/r";q=1;w=1;qu="tokens"`,
+			"Stopped by Unloop: rule r of policy p (rate_limit_exceeded, prompt_tokens_exceeded) never allows a request of this size.", `"p/r";q=1;w=1;qu="tokens"`,
 		},
 		"a breaker that closes": {
 			limitOf(byRequests, "r"), &checkpb.LimitVerdict{Limit: 9, RetryAfterMs: 2000, Exceeded: breaker}, "circuit_breaker_open",

@@ -63,7 +63,7 @@ func TestDecisionsAreReportedToTheCheckAPI(t *testing.T) {
 			&Case{Degraded: "timeout", Evidence: evidence.Evidence{FailClosed: true}},
 			client.Decision{
 				Action: "reject", Reason: "unchecked", Degraded: "timeout", RetryAfterSeconds: 1, RequestID: "other",
-				Message: "Stopped by Unloop: the request could not be checked for loops (loop_check_unavailable, timeout), and a policy says that it must be.",
+				Message: "Stopped by Unloop: the request could not be checked for loops (loop_check_unavailable, timeout), which a policy requires.",
 			},
 		},
 	} {

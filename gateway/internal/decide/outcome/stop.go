@@ -114,8 +114,8 @@ func jitter(seconds int, caller string) int {
 
 func ceilSeconds(ms uint64) int { return int((ms + 999) / 1000) }
 
-const busyMessage = "more requests come than can be checked for loops; send the request again in a second"
+const busyMessage = "too many requests to check for loops; retry in a second"
 
 func uncheckedMessage(why string) string {
-	return "Stopped by Unloop: the request could not be checked for loops (" + codeUnchecked + ", " + why + "), and a policy says that it must be."
+	return "Stopped by Unloop: the request could not be checked for loops (" + codeUnchecked + ", " + why + "), which a policy requires."
 }

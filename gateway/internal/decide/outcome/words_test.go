@@ -48,7 +48,7 @@ func TestMessagesNameTheirLoopAndNoOther(t *testing.T) {
 	t.Parallel()
 	f := foundWith(checkpb.Action_ACTION_BREAK)
 	f.Detector = finding.Tool
-	if got := nowhere.message(f, 0); !strings.Contains(got, " Nothing goes on until a human sends a message or the loop is released. See `unloop loops show l`") {
+	if got := nowhere.message(f, 0); !strings.Contains(got, " All requests are refused until a human sends a message or the loop is released. See `unloop loops show l`") {
 		t.Errorf("a break says %s", got)
 	}
 	f.LoopId = ""

@@ -120,7 +120,7 @@ func (s *Store) Asker(ctx context.Context, caller, id string) (*checkpb.AnswerAs
 func (s *Store) Finish(ctx context.Context, caller, id string) (first bool, err error) {
 	ack, err := s.write(ctx, schemas.AnswerFinishedKey(Key(caller, id)), nil, nats.Header{jetstream.ExpectedLastSubjSeqHeader: {"0"}})
 	if err != nil {
-		return false, fmt.Errorf("finish an answer: %w", err)
+		return false, fmt.Errorf("finish answer: %w", err)
 	}
 	return !refused(ack), nil
 }
@@ -128,7 +128,7 @@ func (s *Store) Finish(ctx context.Context, caller, id string) (first bool, err 
 func (s *Store) putMessage(ctx context.Context, key string, m proto.Message) error {
 	value, err := proto.Marshal(m)
 	if err != nil {
-		return fmt.Errorf("remember an answer: %w", err)
+		return fmt.Errorf("encode answer: %w", err)
 	}
 	return s.put(ctx, key, value)
 }
@@ -137,10 +137,10 @@ func (s *Store) put(ctx context.Context, key string, value []byte) error {
 	s.cache.Set(key, string(value))
 	ack, err := s.write(ctx, key, value, nats.Header{})
 	if err != nil {
-		return fmt.Errorf("remember an answer: %w", err)
+		return fmt.Errorf("store answer: %w", err)
 	}
 	if refused(ack) {
-		return errors.New("remember an answer: the store refused it")
+		return errors.New("store answer: refused by the server")
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ func (s *Store) message(ctx context.Context, key string, changes bool, m proto.M
 		return err
 	}
 	if err := proto.Unmarshal([]byte(value), m); err != nil {
-		return fmt.Errorf("read an answer from the store: %w", err)
+		return fmt.Errorf("decode answer: %w", err)
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func (s *Store) lookup(ctx context.Context, key string, changes bool) (string, e
 	case cached:
 		return value, nil
 	case err != nil:
-		return "", fmt.Errorf("look an answer up: %w", err)
+		return "", fmt.Errorf("look up answer: %w", err)
 	default: // the answer's status says that there is none
 		return "", ErrUnknown
 	}

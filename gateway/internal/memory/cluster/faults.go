@@ -70,7 +70,7 @@ func (s *Shared) Remarks() (all []string) {
 		all = append(all, text)
 	}
 	if s.alone.Load() {
-		all = append(all, "callers are hashed with a key of this gateway alone, for none that an operator sealed is stored: run `unloop nats init` as the operator")
+		all = append(all, "callers are hashed with a key that only this gateway has, because no sealed key is stored: run `unloop nats init` as the operator")
 	}
 	return all
 }

@@ -214,14 +214,14 @@ func seeks(command []byte) bool {
 	return slices.Contains(readers, string(word)) && bytes.IndexByte(command, '>') < 0
 }
 
-// commandNames are the arguments that hold a command.
-var commandNames = []string{"command", "cmd", "script", "commandLine", "command_line", "query", "sql"}
-
-// shellNames are the arguments that hold a command for a shell. besides are arguments that
-// say why or for how long it runs, and don't change what it does.
 var (
+	// shellNames are the arguments that hold a command for a shell.
 	shellNames = []string{"command", "cmd", "script", "commandLine", "command_line"}
-	besides    = []string{
+	// commandNames are the arguments that hold a command.
+	commandNames = append(slices.Clone(shellNames), "query", "sql")
+	// besides are arguments that say why or for how long a command runs, and don't change
+	// what it does.
+	besides = []string{
 		"description", "explanation", "justification", "rationale", "reason", "reasoning", "thought", "timeout", "timeout_ms", "timeoutMs", "timeout_seconds",
 		"yield_time_ms", "max_output_tokens",
 	}

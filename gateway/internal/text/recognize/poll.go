@@ -3,6 +3,7 @@ package recognize
 import (
 	"bytes"
 	"errors"
+	"slices"
 
 	"github.com/unloop/unloop/gateway/internal/text/jsonwalk"
 	"github.com/unloop/unloop/schemas/toolname"
@@ -54,14 +55,14 @@ func readArguments(text []byte) (a arguments, ok bool) {
 
 // member reads the value of one argument.
 func (a *arguments) member(w *jsonwalk.Walker, name string) (err error) {
-	switch name {
-	case "poll":
+	switch {
+	case name == "poll":
 		if kind := w.Kind(); kind == 't' || kind == 'f' {
 			a.explicit, a.poll = true, kind == 't'
 		}
-	case "command", "cmd", "script", "commandLine", "command_line":
+	case slices.Contains(shellNames, name):
 		return a.readCommand(w)
-	case "chars", "input":
+	case name == "chars", name == "input":
 		null := w.Kind() == 'n'
 		var value []byte
 		value, err = w.Raw()

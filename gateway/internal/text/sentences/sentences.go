@@ -35,15 +35,10 @@ const (
 	maxRead = 64 << 10
 )
 
-// Options control how a text is read.
-type Options struct {
-	// MaskNumbers makes all words with a digit equal.
-	MaskNumbers bool
-}
-
-// Of returns the list of a text, which is empty for a text without words.
-func Of(text []byte, o Options) List {
-	r := reader{mask: o.MaskNumbers, sum: offset}
+// Of returns the list of a text, which is empty for a text without words. maskNumbers makes
+// all words with a digit equal.
+func Of(text []byte, maskNumbers bool) List {
+	r := reader{mask: maskNumbers, sum: offset}
 	r.begin()
 	if len(text) <= 2*maxRead {
 		r.read(text)
@@ -63,8 +58,8 @@ const maxBeginnings = 192
 // any character. A last sentence without an end counts as a prefix, too. If there are too
 // many, it returns the last ones, since a text that somebody types or dictates grows at its
 // end.
-func Beginnings(text []byte, o Options) List {
-	r := reader{mask: o.MaskNumbers, sum: offset, beginnings: List{}}
+func Beginnings(text []byte) List {
+	r := reader{sum: offset, beginnings: List{}}
 	r.begin()
 	r.read(text[max(0, len(text)-maxRead):])
 	if end := len(bytes.TrimRight(text, " \t")); end > 0 && len(r.all) > 0 && !strings.ContainsRune(ends, lastRune(text[:end])) {
