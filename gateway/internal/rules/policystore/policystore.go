@@ -6,6 +6,7 @@
 package policystore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/unloop/unloop/schemas/kit/filewatch"
 	"github.com/unloop/unloop/schemas/kit/guarded"
 	"github.com/unloop/unloop/schemas/kit/metric"
 	"github.com/unloop/unloop/schemas/policy"
@@ -143,6 +145,18 @@ func (p *Policies) Pushed(data []byte) {
 	case data != nil:
 		p.log.Warn("a pushed policy bundle is not used here: --policies overrides it", "file", p.file)
 	}
+}
+
+// FollowFile puts each new version of the configured file into force until the context
+// ends; without a file it returns at once.
+func (p *Policies) FollowFile(ctx context.Context) error {
+	if p.file == "" {
+		return nil
+	}
+	if err := filewatch.Follow(ctx, p.file, p.read, func(data []byte) { p.replace(data, sourceFile) }, nil); err != nil {
+		return fmt.Errorf("follow --policies: %w", err)
+	}
+	return nil
 }
 
 // LoadPushed puts a pushed bundle into force, unless there is a file. It returns an error for
