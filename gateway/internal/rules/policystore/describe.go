@@ -90,7 +90,8 @@ func describeSelector(s *policy.Selector) *status.Selects {
 
 // coversChat reports whether the path of Chat Completions has a prefix.
 func coversChat(prefix string) bool {
-	return strings.HasPrefix("/v1/chat/completions/", strings.TrimSuffix(prefix, "/")+"/")
+	const chat = "/v1/chat/completions/"
+	return strings.HasPrefix(chat, strings.TrimSuffix(prefix, "/")+"/")
 }
 
 func describeDetectors(p *bundle.Policy) []status.Detector {

@@ -13,6 +13,14 @@ import (
 // poll is at its beginning; scripts and here-documents follow.
 const maxCommand = 1024
 
+// arguments is what the arguments of a call say about polling.
+type arguments struct {
+	explicit, poll bool
+	hint           bool // the name of an argument speaks of polling
+	writes         bool // there is input for stdinTool
+	command        []byte
+}
+
 // polls reports whether a tool call with these arguments is made again and again while
 // something else goes on: looking whether a container is up, a build done, a log longer.
 // Such calls get a multiple of the usual thresholds.
@@ -36,14 +44,6 @@ func (a *arguments) polls(tool string, ok bool) bool {
 // stdinTool writes to a running command; with nothing to write, it waits for more
 // output.
 const stdinTool = "write_stdin"
-
-// arguments is what the arguments of a call say about polling.
-type arguments struct {
-	explicit, poll bool
-	hint           bool // the name of an argument speaks of polling
-	writes         bool // there is input for stdinTool
-	command        []byte
-}
 
 // readArguments reads arguments in JSON. ok is false if they are no object.
 func readArguments(text []byte) (a arguments, ok bool) {
