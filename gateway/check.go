@@ -25,7 +25,7 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-// exchange is a request with what each stage before its outcome returned.
+// exchange is a request with the results of its stages up to the outcome.
 type exchange struct {
 	http     *http.Request
 	req      *request.Request
@@ -34,13 +34,13 @@ type exchange struct {
 	operator override.Decision
 	evidence evidence.Evidence
 	answer   ask.Answer
-	// template writes the refusals of a block that stands, and client is who sent the
-	// request first; both are nil unless it repeats one.
+	// template and client are those of the first request if this one repeats a blocked
+	// request byte for byte; nil otherwise.
 	template *outcome.Template
 	client   *clientprofile.Client
-	// agent says that the request shows tools.
+	// agent is set if the request offers tools.
 	agent bool
-	// arrived is when the request began to come in.
+	// arrived is the time at which the request began to arrive.
 	arrived time.Time
 }
 
@@ -77,8 +77,8 @@ func (g *Gateway) check(r *http.Request, req *request.Request, who request.Princ
 	return e
 }
 
-// open parses a request in its slot, and returns the slot. A request that waits for memory
-// to be decoded in waits without its slot.
+// open takes a slot, parses the request, and returns both. While the request waits for memory
+// to be decoded, it gives its slot back.
 func (g *Gateway) open(r *http.Request, req *request.Request, rules *policystore.Rules, who request.Principal) (*request.Request, *limiter.Slot, error) {
 	upload, prefixes := intake.Held(r), g.stages.Scope(r, req, rules, who)
 	for {
@@ -110,8 +110,8 @@ func (g *Gateway) gather(r *http.Request, req *request.Request, from *request.Su
 	return found
 }
 
-// ask returns what the detectors say about a request, if there is anything to ask. A check that
-// waits beyond the timeout takes no processor, and gives its slot to others.
+// ask asks the detectors about a request that has a check. A check that waits longer than the
+// timeout uses no processor, so its slot goes to another request.
 func (g *Gateway) ask(e *exchange, give func()) ask.Answer {
 	if e.evidence.Check == nil {
 		return ask.Answer{}
@@ -124,7 +124,7 @@ func (g *Gateway) ask(e *exchange, give func()) ask.Answer {
 	return answer
 }
 
-// decide returns the outcome of a request, and counts the rules' verdicts.
+// decide returns the outcome of a request and counts the verdicts of rules.
 func (g *Gateway) decide(e *exchange) outcome.Outcome {
 	out := outcome.Decide(g.outcomeCase(e))
 	for _, v := range out.Verdicts {
@@ -151,9 +151,8 @@ func (g *Gateway) openAccount(e *exchange) *account.Account {
 	return a
 }
 
-// Check asks the detectors about a request that did not come over HTTP: in batches with
-// those that did, or from memory while a block is in force. Its errors give the reason why
-// there is no decision.
+// Check asks the detectors about a request that did not come over HTTP, or answers from
+// memory while a block is in force. An error is the reason for which there is no decision.
 func (g *Gateway) Check(ctx context.Context, check *checkpb.Check) (*checkpb.Decision, error) {
 	decision, _, err := g.checker.Check(ctx, check)
 	return decision, err

@@ -15,10 +15,10 @@ import (
 	"github.com/unloop/unloop/schemas/client"
 )
 
-// checks decides about described requests. It implements checkapi.Decider.
+// checks implements checkapi.Decider.
 type checks struct{ *Gateway }
 
-// Turn returns once a text of n bytes may be read: callers of large ones are served in turn.
+// Turn waits until a text of n bytes may be read: callers with large texts take turns.
 func (g checks) Turn(r *http.Request, n int) (give func(), fault *client.Error) {
 	slot, err := g.limiter.TakeRead(r.Context(), request.CallerOf(r), n)
 	if err != nil {
@@ -58,21 +58,20 @@ func (g checks) CheckRun(h http.Header, d *checkapi.Described) client.ToolDecisi
 	return out.ToolDecision(request.ID(d.Header))
 }
 
-// asked checks a request that goes past this gateway, or follows: nobody waits for its
-// answer here.
+// asked checks a request that this gateway does not forward, so that it will not see the
+// answer.
 func (g *Gateway) asked(d *checkapi.Described) *exchange {
 	e := g.check(d.HTTP, d.Request, d.Client, g.stages.Policies.Rules())
 	g.stages.Memory.Answered(&e.evidence.Waiting)
 	return e
 }
 
-// stoppedRetry is how many seconds clients of other gateways are told to wait if an
-// operator stopped their requests, as Fairvisor tells them. Waiting does not help.
+// stoppedRetry is the Retry-After, in seconds, for requests that an operator stopped. It is
+// Fairvisor's value; waiting does not help.
 const stoppedRetry = "3600"
 
-// serveDecision answers another gateway whether it may forward its request: with 200,
-// perhaps after a throttle's delay, with 429, or with 503 where a policy fails closed.
-// The request is counted.
+// serveDecision tells another gateway whether it may forward a request: 200, perhaps after a
+// throttle's delay, 429, or 503 if a policy fails closed. The request counts.
 func (g *Gateway) serveDecision(w http.ResponseWriter, r *http.Request) {
 	if original := checkapi.Asked(w, r); original != nil {
 		g.decideOn(w, original)
@@ -101,7 +100,7 @@ func (g *Gateway) decideOn(w http.ResponseWriter, original *http.Request) {
 	}
 	out := g.decide(e)
 	if at, has := original.Context().Deadline(); has && out.Wait.Key != "" && at.Before(time.Now().Add(out.Wait.For)) {
-		out = out.Crowded() // who asks does not wait so long
+		out = out.Crowded() // the caller does not wait so long
 	}
 	out, err := g.wait(original.Context(), out)
 	switch {

@@ -8,7 +8,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
-// Command is a gateway as a process of its own, beside a NATS cluster.
+// Command runs a gateway as a process of its own that connects to a NATS cluster.
 type Command struct {
 	service.Member
 	Config      `group:"gateway"`

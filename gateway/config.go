@@ -37,30 +37,31 @@ type Config struct {
 	NoExcerpts      bool           `help:"Keep no text of loops in memory. Otherwise the admin port shows what a loop repeated, for 15 minutes: of all loops if the port is on a loopback address, else of those whose policy has include_excerpt."`
 	Project         string         `help:"Project of requests without X-Project-ID."`
 	CallerHashKey   string         `placeholder:"HEX" help:"Key for hashing API keys, 64 hex digits. Default: the cluster generates one."`
-	// Pages are the exceptions for web pages, from the flags of the process.
+	// Pages are the web pages that may use the gateway, from the flags of the process.
 	Pages access.Allowed `kong:"-"`
-	// Local says that only this machine reaches the admin port.
+	// Local is set if only this machine can reach the admin port.
 	Local bool `kong:"-"`
-	// ProofKey proves in a ping that the user of the gateway runs it; "" proves nothing.
+	// ProofKey proves in the answer to a ping that this user runs the gateway; "" for no
+	// proof.
 	ProofKey string `kong:"-"`
-	// TLS is the certificate for clients; none speaks plain HTTP.
+	// TLS is the server certificate; without one the gateway speaks plain HTTP.
 	TLS serve.Certificate `kong:"-"`
-	// StartGrace is how long to wait for the cluster before serving without, and then for a
-	// detector before being ready without; 0 is 2 s.
+	// StartGrace is how long to wait for the cluster before serving without it, and then for
+	// a detector before being ready without one. 0 means 2 s.
 	StartGrace time.Duration `kong:"-"`
 
 	ShutdownDelay time.Duration `default:"0s" help:"How long the gateway still accepts requests after the stop signal while /readyz already fails, so that load balancers notice."`
 	ShutdownGrace time.Duration `default:"30s" help:"How long requests in flight may take to finish at shutdown."`
 }
 
-// DefaultConfig returns the configuration without any flag.
+// DefaultConfig returns the configuration if no flag is set.
 func DefaultConfig() Config { return service.Defaults[Config]() }
 
-// Guarded reports whether clients must show who they are.
+// Guarded reports whether clients must authenticate.
 func (c Config) Guarded() bool { return len(c.Auth) > 0 }
 
-// CheckAccess refuses a configuration that opens the gateway, or the providers' keys in it,
-// to everybody, unless the flags allow that.
+// CheckAccess returns an error if anybody could use the gateway or its provider keys, unless
+// the flags allow that.
 func (c Config) CheckAccess(p service.Process) error {
 	err := p.CheckGuarded("--listen", c.Listen, "--auth", c.Guarded())
 	if c.BesideListen != "" {
@@ -88,10 +89,10 @@ func (c Config) Validate() error {
 		faults.Check(err == nil, "--reject: %w", err)
 	}
 	_, err = c.hashKey()
-	return errors.Join(append(faults, err)...)
+	return append(faults, err).Err()
 }
 
-// hashKey is the configured key, or nil.
+// hashKey returns the configured key; nil for none.
 func (c Config) hashKey() (*[identity.KeySize]byte, error) {
 	key, err := identity.ReadKey(c.CallerHashKey)
 	if err != nil {

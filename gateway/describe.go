@@ -7,7 +7,7 @@ func (g *Gateway) Describe(s *status.Status) {
 	s.Bundle, s.Listen, s.Traffic = g.stages.Policies.Describe(g.now()), g.Addr(), g.traffic.Describe(g.now())
 }
 
-// Remarks returns which records of operators, and which bundle, are not in force.
+// Remarks names the operators' records, and the bundle, that are not in force.
 func (g *Gateway) Remarks() []string {
 	return append(g.stages.Policies.Remarks(), g.shared.Remarks()...)
 }

@@ -7,7 +7,7 @@ import (
 	schema "github.com/unloop/unloop/schemas/excerpts"
 )
 
-// keepExcerpt keeps what the request of a loop shows of it, for people who look.
+// keepExcerpt keeps an excerpt of a looping request for the dashboard.
 func (g *Gateway) keepExcerpt(e *exchange, out *outcome.Outcome) {
 	id, now := out.Finding.GetLoopId(), g.now()
 	if g.excerpts == nil || e.req.Prompt == nil || e.req.Run != nil || e.template != nil || !g.excerpts.Wants(id, now) {

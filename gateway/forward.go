@@ -20,8 +20,8 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-// forward sends a request to its upstream and the answer to the client. If there is an onward,
-// that does so.
+// forward sends a request to its upstream, or through onward if there is one, and the answer
+// to the client.
 func (g *Gateway) forward(w http.ResponseWriter, a *account.Account, out outcome.Outcome, onward rpc.Onward) {
 	req := a.Request
 	body, err := g.edit(a, &out)
@@ -52,8 +52,8 @@ func (g *Gateway) forward(w http.ResponseWriter, a *account.Account, out outcome
 	g.proxy.Forward(w, a.HTTP, to)
 }
 
-// edit returns the body of a request with the repair and the hint that are asked for. The
-// error says that there was no memory or no processor for it in time.
+// edit returns the body of a request with its repair and hint. It fails if there is no memory
+// or no slot in time.
 func (g *Gateway) edit(a *account.Account, out *outcome.Outcome) (*request.Body, error) {
 	req := a.Request
 	text, position := out.Hint(g.now())
@@ -83,7 +83,7 @@ func (g *Gateway) edit(a *account.Account, out *outcome.Outcome) (*request.Body,
 	}
 	if text != "" {
 		hinted := g.proxy.Hint(req, body, text, position, out.Finding)
-		if hinted == body { // it has no place for the hint, nor would it next time
+		if hinted == body { // no place for the hint, now or later
 			out.Headers.Set("X-Loop-Action", checkpb.Action_ACTION_WARN.Label())
 			a.Excused, a.Answered = nil, nil
 		}
@@ -105,13 +105,13 @@ type forwarded struct {
 	span trace.Span
 }
 
-// Answered sees the upstream's answer before the client does.
+// Answered adds Unloop's headers to the upstream's answer before the client gets it.
 func (f *forwarded) Answered(res *http.Response) {
 	r := f.a.HTTP
 	intake.Hurry(r)
 	f.g.stages.Gate.OwnPages(r, res.Header)
 	for name := range res.Header {
-		if strings.HasPrefix(name, "X-Loop-") { // an answer's own word, which nobody may forge
+		if strings.HasPrefix(name, "X-Loop-") { // only Unloop may set these
 			res.Header.Del(name)
 		}
 	}
@@ -120,10 +120,10 @@ func (f *forwarded) Answered(res *http.Response) {
 	spans.Status(f.span, res.StatusCode, res.StatusCode >= http.StatusBadRequest)
 }
 
-// Sent frees the memory of a body that was sent.
+// Sent frees the memory of the body after it was sent.
 func (f *forwarded) Sent() { intake.Held(f.a.HTTP).Free() }
 
-// Failed answers the client of a request that the upstream did not answer.
+// Failed answers the client if the upstream did not.
 func (f *forwarded) Failed(w http.ResponseWriter, err error) {
 	g, a := f.g, f.a
 	a.Uncount()
@@ -142,7 +142,7 @@ func (f *forwarded) Failed(w http.ResponseWriter, err error) {
 	}
 }
 
-// Broken takes back the count of a request after its answer broke off.
+// Broken uncounts a request whose answer broke off.
 func (f *forwarded) Broken() {
 	f.a.Uncount()
 	f.span.SetStatus(codes.Error, "the answer broke off")

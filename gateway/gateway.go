@@ -1,5 +1,6 @@
-// Package gateway stands in front of LLM traffic: it asks the detectors about each
-// request, and carries their decision out. It joins the stages, which are packages.
+// Package gateway is a proxy for LLM traffic that asks the detectors about each request and
+// carries out their decision. It joins the stages of a request, which are packages of their
+// own.
 //
 // A gateway does not know how detectors decide: it sends evidence. It counts only what it
 // alone sees, such as requests in flight and the named sessions of a prompt.
@@ -40,7 +41,7 @@ type Gateway struct {
 	stages   stages.Stages
 	deps     service.Deps
 	listener net.Listener
-	// callers is where other gateways ask over gRPC; nil without --beside-listen.
+	// callers listens for other gateways that ask over gRPC; nil without --beside-listen.
 	callers    net.Listener
 	shared     *cluster.Shared
 	checker    *checker.Checker
@@ -61,8 +62,8 @@ type Gateway struct {
 	ready      service.Readiness
 }
 
-// bounds limit what all requests together take: connections that wait, memory, and checks
-// at once.
+// bounds limit what all requests take together: waiting connections, memory, and concurrent
+// checks.
 type bounds struct {
 	waiting *wait.Room
 	bodies  *intake.Bodies
@@ -77,15 +78,15 @@ func WithClock(now func() time.Time) Option {
 	return func(g *Gateway) { g.now = now }
 }
 
-// ShowAt sets where people look at loops, which refusals name. It is called before Run.
+// ShowAt sets the address of the dashboard, which refusals name. It is called before Run.
 func (g *Gateway) ShowAt(page string, pageAlone bool) {
 	g.look = outcome.Look{Page: page, PageAlone: pageAlone}
 }
 
-// Addr is the address that the gateway listens at.
+// Addr returns the address that the gateway listens at.
 func (g *Gateway) Addr() string { return g.listener.Addr().String() }
 
-// BesideAddr is the address at which other gateways ask over gRPC; "" for none.
+// BesideAddr returns the address for other gateways that ask over gRPC; "" for none.
 func (g *Gateway) BesideAddr() string {
 	if g.callers == nil {
 		return ""

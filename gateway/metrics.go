@@ -7,7 +7,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/metric"
 )
 
-// metrics are those of the stages in this package.
+// metrics are the metrics of the stages in this package.
 type metrics struct {
 	requests, rejected, uninspected, rules, descriptorMissing *prometheus.CounterVec
 }

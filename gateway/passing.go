@@ -9,11 +9,11 @@ import (
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 )
 
-// passing decides about requests that pass other proxies. It implements rpc.Gateway.
+// passing implements rpc.Gateway: it decides about requests that go through other proxies.
 type passing struct{ *Gateway }
 
-// Exchange answers a request that passes another proxy, or lets it go on there, and keeps the
-// account of its answer.
+// Exchange answers a request that goes through another proxy, or lets it continue there and
+// accounts for its answer.
 func (g passing) Exchange(w http.ResponseWriter, r *http.Request, onward rpc.Onward) {
 	defer g.bodies.Watch(w, r, request.CallerOf(r)).Free()
 	g.traced(w, r, func(w http.ResponseWriter, r *http.Request) { g.answer(w, r, onward) })
@@ -25,8 +25,8 @@ func (g passing) Decide(w http.ResponseWriter, r *http.Request) {
 	g.traced(w, r, g.decideOn)
 }
 
-// goOn lets a request go on behind another proxy, and reads its answer, which that proxy
-// delivers. Without an answer the request stays counted: nobody says that it failed.
+// goOn lets a request continue through another proxy, which delivers the answer, and reads
+// that answer. If the proxy shows none, the request stays counted: it may not have failed.
 func (f *forwarded) goOn(body *request.Body, onward rpc.Onward) {
 	marks := http.Header{}
 	f.headers.Put(marks)

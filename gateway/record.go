@@ -7,8 +7,8 @@ import (
 	"github.com/unloop/unloop/schemas/record"
 )
 
-// record writes a request to the recording, with the action on its strongest finding.
-// The function that it returns writes the answer.
+// record writes a request to the recording, with the action of its strongest finding, and
+// returns a function that writes the answer.
 func (g *Gateway) record(e *exchange, a *account.Account, f *checkpb.Finding) (answered func()) {
 	if g.recorder == nil {
 		return func() {}

@@ -14,8 +14,8 @@ import (
 	"github.com/unloop/unloop/schemas/policy"
 )
 
-// outcomeCase returns the facts that the outcome of a request depends on. A client that only
-// asks for a decision gets the error of a rate limit.
+// outcomeCase returns the facts that determine the outcome of a request. A client that only
+// asks for a decision gets a rate-limit error.
 func (g *Gateway) outcomeCase(e *exchange) *outcome.Case {
 	c := &outcome.Case{
 		Evidence: e.evidence, Decision: g.withOwed(e), Degraded: e.answer.Degraded, Overloaded: e.answer.Overloaded,
@@ -29,16 +29,16 @@ func (g *Gateway) outcomeCase(e *exchange) *outcome.Case {
 }
 
 // sender returns the client of a request that a finding stops, and how often its conversation
-// came back after it was rejected. The answer depends on both.
+// came back after a rejection. Both determine the form of the answer.
 func (g *Gateway) sender(e *exchange) clientprofile.Sender {
 	from, f := clientprofile.Sender{Client: e.client, Agent: e.agent}, outcome.Strongest(e.answer.Decision)
 	if !f.GetAction().Stops() && f.GetAction() != checkpb.Action_ACTION_THROTTLE {
 		return from
 	}
-	if !e.req.Target.Format.Prompt() { // only for prompts is it known what ends an agent
+	if !e.req.Target.Format.Prompt() { // what ends an agent is known for prompts only
 		return from
 	}
-	if e.template == nil { // a repetition of a request has its headers, too
+	if e.template == nil { // a repetition has the same headers
 		from.Client = clientprofile.Detect(e.req.Header.Get)
 	}
 	from.Times = g.rejections.Times(e.arrived, conversation(&e.from, f))
@@ -65,8 +65,8 @@ func conversation(from *request.Subject, f *checkpb.Finding) standing.Conversati
 	return standing.Conversation{Caller: from.Identity.GetCaller(), Session: cmp.Or(from.Identity.GetSession(), string(f.GetFingerprint()))}
 }
 
-// withOwed returns the decision on a request with the hint that is owed to it, unless
-// detectors find more.
+// withOwed adds the hint that is still owed to a request to its decision, unless that asks
+// for more than a hint.
 func (g *Gateway) withOwed(e *exchange) *checkpb.Decision {
 	d := e.answer.Decision
 	if e.req.DecisionOnly || e.req.Peek || !g.owed.Any() || outcome.Strongest(d).GetAction() >= checkpb.Action_ACTION_HINT {
@@ -75,7 +75,7 @@ func (g *Gateway) withOwed(e *exchange) *checkpb.Decision {
 	return g.owed.With(d, owed.KeyOf(&e.from, e.req))
 }
 
-// owe notes that a request goes out with a hint, which is owed until there is an answer.
+// owe records that a request carries a hint. The hint stays owed until the upstream answers.
 func (g *Gateway) owe(a *account.Account, out *outcome.Outcome) {
 	if !out.Forwards() || out.Finding.GetAction() != checkpb.Action_ACTION_HINT {
 		return

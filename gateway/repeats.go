@@ -16,14 +16,14 @@ import (
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 )
 
-// basis is what the check of a request depends on beside the request: the policies in
-// force and the hasher of names.
+// basis is all that the check of a request depends on except the request: the policies and
+// the hasher of names.
 type basis struct {
 	rules  *policystore.Rules
 	hasher *identity.Hasher
 }
 
-// rejected is the data kept with the check of a blocked request.
+// rejected is what is kept with the check of a blocked request.
 type rejected struct {
 	template outcome.Template
 	form     *provider.Prompt
@@ -31,8 +31,8 @@ type rejected struct {
 	agent    bool
 }
 
-// recall returns the decision on an exact repetition of a request that was blocked a
-// moment ago. For any other request it returns nil, and the digest if it was made.
+// recall returns the decision on a request that repeats one, byte for byte, that was blocked
+// a moment ago. For other requests it returns nil, and the digest if it computed one.
 func (g *Gateway) recall(r *http.Request, req *request.Request, who request.Principal, rules *policystore.Rules) (digest standing.Digest, _ *exchange) {
 	if !g.repeats.Any() || req.Body.Rest != nil {
 		return digest, nil
@@ -52,7 +52,8 @@ func (g *Gateway) recall(r *http.Request, req *request.Request, who request.Prin
 	}
 }
 
-// remember keeps the check of a request if a finding blocks those that follow. digest is the request's, or zero.
+// remember keeps the check of a request if a finding blocks further ones. digest is the
+// request's; zero if it was not computed.
 func (g *Gateway) remember(e *exchange, digest standing.Digest) {
 	req := e.req
 	if !slices.ContainsFunc(e.answer.Decision.GetFindings(), standing.Stands) || req.Uninspected != "" || e.answer.Degraded != "" || req.Body.Rest != nil {

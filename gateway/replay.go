@@ -17,13 +17,14 @@ import (
 type (
 	// Replayer makes the checks that a gateway would send about recorded requests.
 	Replayer = replay.Replayer
-	// Origin is what is known of a recorded request beside its bytes.
+	// Origin is what is known of a recorded request besides its bytes.
 	Origin = replay.Origin
 	// Evaluation is what a gateway would do with a request before it asks a detector.
 	Evaluation = replay.Evaluation
-	// Conversation is one whose requests are evaluated by what they add, which a Part says.
+	// Conversation is a conversation whose requests are evaluated by the messages that they
+	// add.
 	Conversation = replay.Conversation
-	// Part says how much of a request its body has.
+	// Part is a request of a Conversation, without the messages of earlier ones.
 	Part = replay.Part
 	// Outcome is the result of a request.
 	Outcome = replay.Outcome
@@ -31,11 +32,11 @@ type (
 	Explanation = explain.Explanation
 	// PolicyExplained is a policy that applies to the request.
 	PolicyExplained = explain.Policy
-	// Policies is a bundle made ready for requests.
+	// Policies is a compiled bundle.
 	Policies = bundle.Set
 	// Policy is one of its policies.
 	Policy = bundle.Policy
-	// PriceTable is what models cost that a bundle does not price.
+	// PriceTable has the prices of models that a bundle does not price.
 	PriceTable = bundle.PriceTable
 	// RuleExplained is a rule of a policy that applies to the request.
 	RuleExplained = explain.Rule
@@ -48,8 +49,8 @@ const ShownMessages = replay.ShownMessages
 // changed.
 func BuiltinPrices() *PriceTable { return bundle.BuiltinPrices() }
 
-// NewReplayer returns a replayer by the configured bundle, or by the default policy. now is
-// the time of the requests.
+// NewReplayer returns a replayer for the configured bundle, or for the default policy. now
+// returns the time of the current request.
 func NewReplayer(cfg Config, now func() time.Time) (*Replayer, error) {
 	key, err := cfg.hashKey()
 	if err != nil {
@@ -61,9 +62,9 @@ func NewReplayer(cfg Config, now func() time.Time) (*Replayer, error) {
 // Uncounted reports whether a request whose answer has this status does not count.
 func Uncounted(status int) bool { return replay.Uncounted(status) }
 
-// Explain explains a request, which is described as POST /unloop/v1/check takes it, with
-// headers in a field of their own. It changes no counts. With a nil js it uses only the
-// configured bundle, otherwise the trusted records of the running system.
+// Explain explains the decision on a request, without counting it. The description is the
+// body of a POST /unloop/v1/check with an extra field for headers. With a nil js, Explain
+// uses only the configured bundle; otherwise also the trusted records of the running system.
 func Explain(ctx context.Context, cfg Config, js jetstream.JetStream, trust seal.Trust, description []byte) (*Explanation, error) {
 	key, err := cfg.hashKey()
 	if err != nil {

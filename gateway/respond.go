@@ -13,8 +13,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/wire/provider"
 )
 
-// wait returns the outcome of a request after the wait that a throttle demands. The
-// error says that the client left.
+// wait delays a throttled request and returns its outcome. It fails if the client left.
 func (g *Gateway) wait(ctx context.Context, out outcome.Outcome) (outcome.Outcome, error) {
 	err := g.waiting.Wait(ctx, out.Wait.Key, out.Wait.For)
 	if errors.Is(err, wait.ErrCrowded) {
@@ -23,7 +22,7 @@ func (g *Gateway) wait(ctx context.Context, out outcome.Outcome) (outcome.Outcom
 	return out, err
 }
 
-// abandon finishes a request whose client left while it waited.
+// abandon ends a request whose client left.
 func (g *Gateway) abandon(w http.ResponseWriter, a *account.Account) {
 	g.count(a.Request, "abandoned")
 	a.Status = respond.StatusClientLeft

@@ -41,7 +41,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/service"
 )
 
-// New returns a gateway that listens; Run serves.
+// New returns a gateway that already listens; Run serves.
 func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configure gateway: %w", err)
@@ -94,8 +94,8 @@ func New(cfg Config, deps service.Deps, opts ...Option) (*Gateway, error) {
 	return g, nil
 }
 
-// listen opens the gateway's ports. The address of the first decides which
-// web pages may call it.
+// listen opens the gateway's ports. The address of the first determines which web pages may
+// call it.
 func (g *Gateway) listen() (err error) {
 	if g.listener, err = serve.Listen("--listen", g.cfg.Listen, g.cfg.TLS, g.deps.Log); err != nil {
 		return err
@@ -160,9 +160,8 @@ func (g *Gateway) listenUntil(ctx context.Context) error {
 	return ports.Wait()
 }
 
-// starts returns an error until policies, overrides and the key of callers were read once,
-// and a detector of another process was heard or waited for: until then, a gateway cannot
-// check requests.
+// starts returns ErrStarting until the gateway can check requests: policies, overrides and
+// the caller hash key were read, and a detector was heard or waited for in vain.
 func (g *Gateway) starts() error {
 	loaded, ok := g.shared.Loaded()
 	alone := g.deps.InProcess == nil && !g.checker.Knows() && time.Since(loaded) < g.grace()
@@ -175,8 +174,8 @@ func (g *Gateway) starts() error {
 // grace is how long the gateway waits for the cluster, and for a detector.
 func (g *Gateway) grace() time.Duration { return cmp.Or(g.cfg.StartGrace, 2*time.Second) }
 
-// prepare follows what all gateways of the cluster share until the context ends, and
-// says when the gateway serves; without the cluster it does so, unchecked, after a while.
+// prepare follows the state that all gateways of the cluster share, and sets the gateway
+// ready: once that state was read, or after the grace period without it.
 func (g *Gateway) prepare(ctx context.Context) error {
 	grace := time.AfterFunc(g.grace(), func() {
 		if _, ok := g.shared.Loaded(); !ok && ctx.Err() == nil {

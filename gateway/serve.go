@@ -20,13 +20,13 @@ import (
 	"github.com/unloop/unloop/schemas/client"
 )
 
-// ServeHTTP answers a request: of Unloop's own API, of another gateway that asks for a
-// decision, or for an upstream.
+// ServeHTTP answers requests to Unloop's own API, requests of other gateways for a decision,
+// and requests to upstreams.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.traced(w, r, g.serve)
 }
 
-// serve is ServeHTTP within the span of the request, if there is one.
+// serve is ServeHTTP inside the request's span.
 func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
 	defer g.bodies.Watch(w, r, request.CallerOf(r)).Free()
 	switch {
@@ -86,8 +86,8 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request, onward rpc.Onwa
 	}
 }
 
-// receive finds the upstream and the client of a request, and reads its body. A request that
-// passes elsewhere needs no upstream here.
+// receive finds the upstream and the client of a request and reads its body. A request that
+// continues elsewhere needs no upstream here.
 func (g *Gateway) receive(r *http.Request, elsewhere bool) (*request.Request, request.Principal, *provider.Refusal) {
 	target, known := g.stages.Table.Route(r)
 	req := request.New(r, target)
@@ -101,7 +101,7 @@ func (g *Gateway) receive(r *http.Request, elsewhere bool) (*request.Request, re
 	return req, who, refusal
 }
 
-// admit finds out who the client is, and reads the body of its request.
+// admit authenticates the client and reads the body of its request.
 func (g *Gateway) admit(r *http.Request, req *request.Request) (request.Principal, *provider.Refusal) {
 	who, refusal := g.stages.Gate.Client(r, req)
 	if refusal != nil {
@@ -117,8 +117,8 @@ func (g *Gateway) admit(r *http.Request, req *request.Request) (request.Principa
 	return who, nil
 }
 
-// refusePage refuses a request that a web page may have sent, in the format of its path.
-// It returns false for other requests.
+// refusePage refuses a request that a web page may have sent, in the format of its path, and
+// reports whether it did.
 func (g *Gateway) refusePage(w http.ResponseWriter, r *http.Request) bool {
 	refusal := g.stages.Gate.Page(r)
 	switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/tracing"
 )
 
-// traced serves a request within a span, whose parent is the client's, if traces are on.
+// traced serves a request inside a span, a child of the client's span, if traces are on.
 func (g *Gateway) traced(w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
 	if g.deps.Traces == nil {
 		serve(w, r)

@@ -69,25 +69,15 @@ func network(remote string) netip.Prefix {
 func (l *Limiter) Wait(a Attempt) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	wait := l.excess(a)
-	if _, ok := l.welcome[a.visitor]; ok {
-		return 0
-	}
-	return max(wait, 0)
-}
-
-// excess returns by how much an address is over its limit. The caller holds the lock.
-func (l *Limiter) excess(a Attempt) time.Duration {
 	debt, known := l.debts[a.visitor.from]
-	if !known {
+	if _, ok := l.welcome[a.visitor]; ok || !known {
 		return 0
 	}
-	return debt.Sub(a.at) - (burst-1)*refill
+	return max(debt.Sub(a.at)-(burst-1)*refill, 0)
 }
 
-// Failed records that the attempt's key was wrong. It reports whether the address has
-// just reached its limit.
-func (l *Limiter) Failed(a Attempt) bool {
+// Failed records that the attempt's key was wrong.
+func (l *Limiter) Failed(a Attempt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.debts == nil {
@@ -102,8 +92,6 @@ func (l *Limiter) Failed(a Attempt) bool {
 	}
 	l.debts[a.visitor.from] = debt.Add(refill)
 	delete(l.welcome, a.visitor) // the key was valid before
-	excess := l.excess(a)
-	return excess > 0 && excess <= refill
 }
 
 // forget makes room for one address: of a few addresses it removes those with no debt

@@ -95,14 +95,10 @@ type Ledger[S any, P Record[S]] struct {
 	inbox  *natskit.Inbox
 	bucket string
 	// spread says that the bucket has partitions, between which mover moves records.
-	spread  bool
-	mover   partition.Mover
-	confirm bool
-	packed  bool
-	owners  Owners // nil where each process writes all keys
-	// trusted is as in WithTrust; nil without.
-	trusted func() time.Time
-	parted  bool
+	spread bool
+	mover  partition.Mover
+	parted bool
+	options
 	mu      sync.Mutex
 	cells   map[string]*cell[S]
 	cache   *cache[remembered[S]]
@@ -151,11 +147,11 @@ type pending[S any] struct {
 // Option changes what New makes.
 type Option func(*options)
 
+// options are the settings that options change; see there.
 type options struct {
-	confirm bool
-	packed  bool
-	owners  Owners
-	trusted func() time.Time
+	confirm, packed bool
+	owners          Owners           // nil if each process writes all keys
+	trusted         func() time.Time // nil without WithTrust
 }
 
 // WithOwners makes steps on keys that belong to another process fail with an
@@ -172,6 +168,10 @@ func WithConfirm() Option { return func(o *options) { o.confirm = true } }
 // many and seldom used again; not for records in parts.
 func WithPacked() Option { return func(o *options) { o.packed = true } }
 
+// WithTrust makes StartBehind rely on records that this process stored or read at or after
+// the time that trusted returns: until then, others may have written them.
+func WithTrust(trusted func() time.Time) Option { return func(o *options) { o.trusted = trusted } }
+
 // New returns the ledger of a bucket. It lives as long as the connection.
 func New[S any, P Record[S]](nc *natskit.Conn, bucket string, reg prometheus.Registerer, opts ...Option) *Ledger[S, P] {
 	var o options
@@ -180,16 +180,12 @@ func New[S any, P Record[S]](nc *natskit.Conn, bucket string, reg prometheus.Reg
 	}
 	inbox := natskit.NewInbox(nc, writeTimeout)
 	return &Ledger[S, P]{
-		conn: nc, inbox: inbox, bucket: bucket, confirm: o.confirm, packed: o.packed, owners: o.owners, trusted: o.trusted,
+		conn: nc, inbox: inbox, bucket: bucket, options: o,
 		spread: partition.Spread(bucket), mover: partition.Mover{Ask: inbox.Ask, API: nc.API, Record: nc.RecordSubject},
 		parted: parts[S, P](new(S)) != nil, cells: map[string]*cell[S]{}, cache: newCache[remembered[S]](cachedBytes), began: time.Now(),
 		metrics: newMetrics(reg, bucket),
 	}
 }
-
-// WithTrust makes StartBehind rely on records that this process stored or read at or after
-// the time that trusted returns: until then, others may have written them.
-func WithTrust(trusted func() time.Time) Option { return func(o *options) { o.trusted = trusted } }
 
 // StartBehind is Start that calls done before the step is stored, if behind returns true
 // after it was applied, and this process has a record that it may rely on (WithTrust). The

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/unloop/unloop/schemas"
 	"github.com/unloop/unloop/schemas/kit/partition"
@@ -205,15 +205,10 @@ func (g *Growth) move(ctx context.Context, s partition.Scheme, bucket string, ke
 		API:    func(call string) string { return APISubject(g.JS, call) },
 		Record: func(bucket, key string) string { return RecordSubject(g.JS, bucket, key) },
 	}
-	slots, faults := make(chan struct{}, movers), make([]error, len(keys))
-	var running sync.WaitGroup
-	for i, key := range keys {
-		slots <- struct{}{}
-		running.Go(func() {
-			defer func() { <-slots }()
-			faults[i] = m.Move(ctx, s, bucket, key)
-		})
+	var group errgroup.Group
+	group.SetLimit(movers)
+	for _, key := range keys {
+		group.Go(func() error { return m.Move(ctx, s, bucket, key) })
 	}
-	running.Wait()
-	return errors.Join(faults...)
+	return group.Wait()
 }

@@ -281,11 +281,12 @@ func (c *Conn) lacks(stream string, replicas int) {
 	if h.lacking[stream] == 0 && replicas > 0 {
 		c.log.Warn("stream has fewer replicas than asked for: add them with unloop nats init --replicas N", "stream", stream, "missing", replicas)
 	}
-	h.lacking[stream] = max(replicas, 0)
+	if h.lacking[stream] = replicas; replicas <= 0 {
+		delete(h.lacking, stream)
+	}
 }
 
-// Lacking returns, by stream, how many replicas are missing of those that were asked for;
-// 0 for streams that have them all.
+// Lacking returns the number of missing replicas of each stream that has fewer than asked for.
 func (c *Conn) Lacking() map[string]int {
 	c.health.mu.Lock()
 	defer c.health.mu.Unlock()

@@ -44,7 +44,7 @@
 //
 // Records in several parts (histories of texts) are not sealed, because seals would have to
 // outlive each part. A process that finds none at the new place takes over the record from the former one,
-// for as long as Inherited after the growth. For a moment two processes may keep a history, and
+// for as long as inherited after the growth. For a moment two processes may keep a history, and
 // one text of it is lost.
 //
 // The package knows keys and streams. It does not know what records mean, and takes the
@@ -75,9 +75,9 @@ const (
 	SealingTime = Lease + 15*time.Second
 	// SealTime is how long the seal of a key without a record lasts.
 	SealTime = SealingTime + 10*time.Second
-	// Inherited is how long after a growth records in parts are taken over from their former
+	// inherited is how long after a growth records in parts are taken over from their former
 	// places.
-	Inherited = 24 * time.Hour
+	inherited = 24 * time.Hour
 )
 
 // Buckets are the buckets that are spread: those with writes for each check.
@@ -209,7 +209,7 @@ func (s Scheme) Former(bucket, key string) string {
 
 // Inherits returns the bucket that may still have the parts of a record; "" for none.
 func (s Scheme) Inherits(bucket, key string, now time.Time) string {
-	if s.Phase == Settled && now.Sub(s.Grown) > Inherited {
+	if s.Phase == Settled && now.Sub(s.Grown) > inherited {
 		return ""
 	}
 	return s.former(bucket, key)
@@ -226,23 +226,23 @@ func (s Scheme) former(bucket, key string) string {
 }
 
 func place(bucket, key string, count int) string {
-	if count <= 1 || Pinned(key) {
+	if count <= 1 || isPinned(key) {
 		return bucket
 	}
-	return Name(bucket, int(crc32.ChecksumIEEE([]byte(key))%uint32(count))) //nolint:gosec // at most Most
+	return partName(bucket, int(crc32.ChecksumIEEE([]byte(key))%uint32(count))) //nolint:gosec // at most Most
 }
 
-// Pinned reports whether a key stays in the bucket of its name: what gateways remember of
+// isPinned reports whether a key stays in the bucket of its name: what gateways remember of
 // answers, and probes.
-func Pinned(key string) bool {
+func isPinned(key string) bool {
 	kind, _, _ := strings.Cut(key, ".")
 	return slices.Contains(pinned, kind)
 }
 
 var pinned = []string{"answer", "calls", "asker", "settled", "probe"}
 
-// Name returns the name of one of a bucket's parts, from 0.
-func Name(bucket string, part int) string {
+// partName returns the name of one of a bucket's parts, from 0.
+func partName(bucket string, part int) string {
 	if part == 0 {
 		return bucket
 	}
@@ -254,7 +254,7 @@ func Names(bucket string, count int) []string {
 	names := []string{bucket}
 	if Spread(bucket) {
 		for part := 1; part < count; part++ {
-			names = append(names, Name(bucket, part))
+			names = append(names, partName(bucket, part))
 		}
 	}
 	return names

@@ -2,7 +2,6 @@ package service
 
 import (
 	"encoding/json"
-	"maps"
 	"os"
 	"time"
 
@@ -48,7 +47,6 @@ func (r *reporter) status() status.Status {
 	}
 	s.Refused = r.conn.RefusedWithin(refusedFor)
 	s.MissingReplicas = r.conn.Lacking()
-	maps.DeleteFunc(s.MissingReplicas, func(_ string, n int) bool { return n == 0 })
 	s.Remarks = remarksOf(r.svc)
 	if d, ok := r.svc.(Describer); ok {
 		d.Describe(&s)

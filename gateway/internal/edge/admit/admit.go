@@ -1,8 +1,8 @@
-// Package admit decides which clients may use the gateway, by Unloop's own key or
-// token, and says how the others are refused, and web pages that are not allowed.
+// Package admit authenticates the clients of the gateway by an Unloop key or a token, and
+// refuses other clients and web pages that are not allowed.
 //
-// It knows where a request carries credentials. It does not read bodies, and knows
-// neither policies nor detectors.
+// It knows where a request carries credentials. It reads no bodies, and knows neither
+// policies nor detectors.
 package admit
 
 import (
@@ -28,8 +28,8 @@ import (
 type Gate struct {
 	auth    *auth.Authenticator
 	guarded bool
-	// keyed are the upstreams whose provider key the gateway puts in itself. Their
-	// clients may send Unloop's key where the provider's would be.
+	// keyed are the upstreams for which the gateway sets the provider key. Their clients may
+	// send Unloop's key in its place.
 	keyed []string
 	// Pages are the exceptions for web pages; nil lets all of them in.
 	Pages            *access.Pages
@@ -38,7 +38,7 @@ type Gate struct {
 }
 
 // New returns the gate for a configuration. Without a source of keys it admits everybody.
-// keyed are the upstreams with a provider key of the gateway's.
+// keyed are the upstreams for which the gateway has a provider key.
 func New(cfg auth.Config, keyed []string, log *slog.Logger, reg prometheus.Registerer) (*Gate, error) {
 	authenticator, err := auth.New(cfg, log)
 	if err != nil {
@@ -67,8 +67,8 @@ func (g *Gate) keysRead() float64 {
 // Run keeps the keys of tokens up to date until the context ends.
 func (g *Gate) Run(ctx context.Context) error { return g.auth.Run(ctx) }
 
-// Client returns who sent a request, or how the client is refused. It removes
-// Unloop's own key from the request, so that no upstream sees it.
+// Client authenticates the client of a request, and removes Unloop's key from it, so that no
+// upstream sees the key.
 func (g *Gate) Client(r *http.Request, req *request.Request) (request.Principal, *provider.Refusal) {
 	credential := r.Header.Get(access.Header)
 	r.Header.Del(access.Header)
@@ -85,9 +85,8 @@ func (g *Gate) Client(r *http.Request, req *request.Request) (request.Principal,
 	return client, refusal
 }
 
-// Known returns the refusal of a client that no upstream would let in; nil for others.
-// A check names its upstream in its body: Known decides whether the body is read,
-// and Client has to follow.
+// Known refuses a client whose credentials are not valid for any upstream. A check names its
+// upstream in the body, so Known decides whether the body is read; Client must follow.
 func (g *Gate) Known(r *http.Request) *provider.Refusal {
 	if !g.guarded {
 		return nil
@@ -96,8 +95,8 @@ func (g *Gate) Known(r *http.Request) *provider.Refusal {
 	return refusal
 }
 
-// credentials returns the keys that may admit the client of a check: Unloop's own key or,
-// if the gateway has upstream keys of its own, the client's provider keys.
+// credentials returns the keys that may admit the client of a check: Unloop's key or, if the
+// gateway has provider keys, those that the client sent in a provider's place.
 func (g *Gate) credentials(r *http.Request) []string {
 	if own := r.Header.Get(access.Header); own != "" || len(g.keyed) == 0 {
 		return []string{own}
@@ -111,7 +110,7 @@ func (g *Gate) credentials(r *http.Request) []string {
 	return found
 }
 
-// authenticate returns the client that one of the credentials is of.
+// authenticate returns the client that holds one of the credentials.
 func (g *Gate) authenticate(r *http.Request, credentials ...string) (who request.Principal, _ *provider.Refusal) {
 	err := auth.ErrMissing
 	for _, credential := range credentials {
@@ -160,7 +159,7 @@ func retryAfter(seconds string) provider.Header {
 	return provider.Header{Name: "Retry-After", Value: seconds}
 }
 
-// CallerKey returns what identifies a client: its provider key, or else its Unloop key or
+// CallerKey returns the identity of a client: its provider key, or else its Unloop key or
 // token.
 func (g *Gate) CallerKey(r *http.Request, req *request.Request, client request.Principal) string {
 	key := req.Provider.Key(r)
@@ -170,7 +169,7 @@ func (g *Gate) CallerKey(r *http.Request, req *request.Request, client request.P
 	return key
 }
 
-// keys reports whether the gateway puts in the provider's key of a target.
+// keys reports whether the gateway sets the provider key of a target.
 func (g *Gate) keys(t route.Target) bool { return slices.Contains(g.keyed, t.Upstream) }
 
 // Page returns the refusal of a request that a web page may have sent; nil for others.
@@ -183,8 +182,7 @@ func (g *Gate) Page(r *http.Request) *provider.Refusal {
 	return &provider.Refusal{Status: http.StatusForbidden, Code: fault.Code, Message: fault.Message, Headers: []provider.Header{NoRetry}}
 }
 
-// OwnPages removes the CORS headers of an upstream's answer if the gateway itself has allowed
-// the page of the request.
+// OwnPages removes the CORS headers of an upstream's answer if the gateway sets its own.
 func (g *Gate) OwnPages(r *http.Request, answer http.Header) {
 	if !g.Pages.Allows(r.Header.Get("Origin")) {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/unloop/unloop/gateway/internal/wire/route"
 )
 
-// Target refuses a request whose path leads to no upstream; known says whether the route's
-// target is one. It returns nil for other requests.
+// Target refuses a request whose path leads to no upstream; known reports whether its target
+// is one. It returns nil for other requests.
 func Target(r *http.Request, target route.Target, known bool) *provider.Refusal {
 	switch {
 	case !known:
@@ -27,8 +27,8 @@ func Target(r *http.Request, target route.Target, known bool) *provider.Refusal 
 	return nil
 }
 
-// WebSocket refuses a prompt format's WebSocket, whose frames would pass unread. Clients then
-// send the same as requests. It returns nil for other requests.
+// WebSocket refuses WebSockets of prompt formats, whose frames would pass uninspected.
+// Clients then fall back to HTTP requests. It returns nil for other requests.
 func WebSocket(r *http.Request, f *provider.Format) *provider.Refusal {
 	if f.NoSocket == "" || r.Method != http.MethodGet || !strings.EqualFold(strings.TrimSpace(r.Header.Get("Upgrade")), "websocket") {
 		return nil

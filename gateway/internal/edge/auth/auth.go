@@ -1,7 +1,7 @@
 // Package auth identifies the clients of the gateway: the holder of one of Unloop's own
 // keys, or the subject of a token that an issuer signed.
 //
-// It knows neither where in a request a credential stands nor how a refusal looks.
+// It does not know where a request carries its credential, or what a refusal looks like.
 package auth
 
 import (
@@ -17,29 +17,29 @@ import (
 	"github.com/unloop/unloop/schemas/kit/access"
 )
 
-// Why a client is not let in.
+// Reasons for which a client is refused.
 var (
 	ErrMissing     = errors.New("no credential")
 	ErrWrong       = errors.New("credential is not accepted")
 	ErrUnavailable = jwks.ErrUnavailable
 )
 
-// LimitedError says that an address sent too many wrong credentials: its next one is not
-// looked at yet.
+// LimitedError means that an address sent too many wrong credentials; further ones are not
+// checked for a while.
 type LimitedError struct{ After time.Duration }
 
 func (e *LimitedError) Error() string {
 	return fmt.Sprintf("too many wrong credentials from this address; try again in %s", e.After)
 }
 
-// maxCredential is the longest credential that is looked at, in bytes: tokens
-// with many claims have a few thousand.
+// maxCredential is the size of the longest credential that is checked, in bytes. Tokens with
+// many claims have a few thousand.
 const maxCredential = 16 << 10
 
-// Config says which clients are let in.
+// Config says which clients are admitted.
 type Config struct {
-	// Sources are key:PLACE, with a place as access.Secret has it, and at most
-	// one jwt:URL of an issuer's key set (RFC 7517).
+	// Sources are key:PLACE, a place as in access.Secret, and at most one jwt:URL, the URL of
+	// an issuer's key set (RFC 7517).
 	Sources []string
 	// Issuer is the iss that tokens must have; any if it is empty.
 	Issuer string
@@ -57,7 +57,7 @@ type Authenticator struct {
 	limiter access.Limiter
 }
 
-// New reads the keys. It reports every fault of the configuration.
+// New reads the keys. The error has every fault of the configuration.
 func New(cfg Config, log *slog.Logger) (*Authenticator, error) {
 	places, urls, faults := split(cfg.Sources)
 	keys, err := access.ReadKeys(places)

@@ -19,7 +19,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/access"
 )
 
-// leeway is how much clocks may differ.
+// leeway is the tolerated difference between clocks.
 const leeway = 30 * time.Second
 
 // maxTenant bounds a tenant's name, in bytes, as labels of headers are.

@@ -10,8 +10,8 @@ import (
 	"github.com/unloop/unloop/schemas/client"
 )
 
-// agentGateway is the prompt guard webhook of agentgateway (/request and /response), which
-// sends messages as text.
+// agentGateway is agentgateway's webhook for prompt guards (/request and /response). It sends
+// messages as text.
 type agentGateway struct{}
 
 type agentGatewayBody struct {

@@ -11,7 +11,7 @@ import (
 )
 
 // anthropicHooks are Anthropic's inference hooks, which ask before each prompt of an
-// organization is answered. They are signed by the rules of Standard Webhooks.
+// organization is answered, and sign as Standard Webhooks specifies.
 type anthropicHooks struct{}
 
 type anthropicHook struct {
@@ -52,7 +52,7 @@ func (anthropicHooks) ask(_ *http.Request, body []byte) (any, error) {
 	}
 	for _, m := range hook.Messages {
 		for _, block := range m.Content {
-			if name, ok := block["tool_name"]; ok { // which the API calls name, and results have none
+			if name, ok := block["tool_name"]; ok { // the API says name, in calls only
 				delete(block, "tool_name")
 				if block["type"] == "tool_use" {
 					block["name"] = name
@@ -72,11 +72,11 @@ func (anthropicHooks) answer(w http.ResponseWriter, _ []byte, v verdict) {
 	respond.JSON(w, http.StatusOK, answer)
 }
 
-// signer is the caller that signs its requests.
+// signer is the name of the caller that signs its requests.
 const signer = "anthropic"
 
-// read returns the body of a question, and by whose signature it is let in; "" for a caller
-// that needs a key, where the gateway asks for keys.
+// read returns the body of a question and the name of its verified signer; "" for a caller
+// that needs a key instead.
 func (h *Handler) read(r *http.Request, name string) (body []byte, by string, fault *client.Error) {
 	if name != signer {
 		body, fault = h.api.Text(r)

@@ -1,8 +1,8 @@
-// Package beside answers other gateways that ask about their own requests, each in its own
-// form: what it asks becomes a check, and the decision becomes the answer that it obeys. A
-// caller has a file with its form, and a line in callers.
+// Package beside answers other gateways that ask about their own requests. It turns a
+// question in the caller's own format into a check, and the decision into an answer that the
+// caller obeys. Each caller has a file, and a line in callers.
 //
-// It may not know how a decision is made: package checkapi asks for it.
+// It does not know how a decision is made: package checkapi asks for it.
 package beside
 
 import (
@@ -26,43 +26,45 @@ import (
 	"github.com/unloop/unloop/schemas/kit/access"
 )
 
-// Path is the prefix of the paths at which callers ask. Behind it is the caller's name, and
-// whatever the caller adds.
+// Path is the prefix of callers' paths. The caller's name follows, and whatever the caller
+// appends.
 const Path = route.Reserved + "v1/beside/"
 
 // caller is a gateway that asks.
 type caller interface {
-	// ask returns what is asked about, a client.Request or client.ToolCall, and nil for what
-	// is never stopped, such as an answer. An error names what is wrong with the question.
+	// ask returns the subject of the question, a client.Request or client.ToolCall; nil for
+	// one that is never stopped, such as an answer. The error says what is wrong with the
+	// question.
 	ask(r *http.Request, body []byte) (any, error)
 	// answer writes the decision; the zero verdict lets the request pass.
 	answer(w http.ResponseWriter, body []byte, v verdict)
-	// refuse writes why a question is not answered.
+	// refuse writes the reason for which there is no decision.
 	refuse(w http.ResponseWriter, r *http.Request, fault *client.Error)
 }
 
-// callers are those that send what they ask about, by their names.
+// callers are the gateways that describe a request in a format of their own, by name.
 var callers = map[string]caller{
 	"litellm": liteLLM{}, "portkey": portkey{}, "agentgateway": agentGateway{}, "anthropic": anthropicHooks{}, "docker": dockerMCP{}, "nginx": nginx{},
 }
 
-// forwarders pass a request on as it is, with its path and method in headers.
+// forwarders are the gateways that send the client's request itself, with its path and method
+// in headers.
 var forwarders = []string{"traefik", "kong", "bifrost", envoy}
 
-// envoy is Envoy's external authorization over HTTP, which sends the request with its path
-// behind the address that is asked.
+// envoy is Envoy's external authorization over HTTP, which appends the path of the request to
+// the address that it asks.
 const envoy = "envoy"
 
-// verdict is a decision in the words of an answer.
+// verdict is a decision as answers express it.
 type verdict struct {
-	// stops says that the request must not be sent. message says why, or is the hint for the
+	// stops is set if the request must not be sent. message is the reason, or a hint for the
 	// model; "" for neither.
 	stops   bool
 	message string
-	// ends says that the whole run is to end.
+	// ends is set if the whole run is to end.
 	ends   bool
 	loopID string
-	// tool is the tool whose calls go in circles; "" if it is not known.
+	// tool is the tool whose calls loop; "" if it is not known.
 	tool       string
 	retryAfter int
 }
@@ -72,12 +74,12 @@ type Handler struct {
 	api *checkapi.API
 	// decide answers whether a request may be sent.
 	decide http.HandlerFunc
-	// signed verifies what signer asks; nil without its secret.
+	// signed verifies the requests of signer; nil without its secret.
 	signed *standardwebhooks.Webhook
 }
 
-// New returns a handler. The secrets verify the requests of the callers that sign them: the
-// places where they are (env:VARIABLE or file:PATH), by the callers' names.
+// New returns a handler. secrets has the places (env:VARIABLE or file:PATH) of the secrets of
+// callers that sign their requests, by caller.
 func New(api *checkapi.API, decide http.HandlerFunc, secrets map[string]string) (*Handler, error) {
 	h := &Handler{api: api, decide: decide}
 	for name, place := range secrets {
@@ -150,7 +152,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, c c
 	h.answer(w, r, c, body, v)
 }
 
-// verdictOf returns a decision in the words of an answer.
+// verdictOf returns the verdict of a client.Decision or client.ToolDecision.
 func verdictOf(decision any) (v verdict) {
 	var findings []client.Finding
 	switch d := decision.(type) {
@@ -170,8 +172,7 @@ func verdictOf(decision any) (v verdict) {
 	return v
 }
 
-// forwarded answers a caller that sends the client's own request, with its path and method in
-// headers, or in Envoy's place.
+// forwarded answers one of the forwarders.
 func (h *Handler) forwarded(w http.ResponseWriter, r *http.Request, name string) {
 	asked := r.Clone(r.Context())
 	for from, to := range map[string]string{"X-Forwarded-Method": "X-Original-Method", "X-Forwarded-Uri": "X-Original-URI", "X-Forwarded-Host": "X-Original-Host"} {
@@ -197,13 +198,13 @@ func (h *Handler) forwarded(w http.ResponseWriter, r *http.Request, name string)
 	h.decide(w, original)
 }
 
-// refuseAs refuses a question in the shape of a provider's errors.
+// refuseAs refuses a question in a provider's error format.
 func refuseAs(w http.ResponseWriter, r *http.Request, p provider.Provider, fault *client.Error) {
 	respond.Refuse(w, r, p, provider.Refusal{Status: fault.Status, Code: fault.Code, Message: fault.Message})
 }
 
-// expected returns how long Envoy waits for an answer, as its router tells those behind it; 0
-// if that is not known.
+// expected returns how long Envoy waits for an answer, according to a header of its router; 0
+// if unknown.
 func expected(h http.Header) time.Duration {
 	ms, err := strconv.ParseUint(h.Get("X-Envoy-Expected-Rq-Timeout-Ms"), 10, 31)
 	if err != nil {
@@ -212,8 +213,8 @@ func expected(h http.Header) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// Within returns a context that ends early enough for a caller to hear an answer: a tenth of the
-// time before its own end, or before the limit is over. 0 is no limit.
+// Within returns a context that ends while the caller still waits for an answer: when nine
+// tenths of the time until its deadline or limit have passed. A limit of 0 is none.
 func Within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	if at, has := ctx.Deadline(); has && (limit == 0 || time.Until(at) < limit) {
 		limit = time.Until(at)
@@ -224,7 +225,7 @@ func Within(ctx context.Context, limit time.Duration) (context.Context, context.
 	return context.WithTimeout(ctx, limit-limit/10)
 }
 
-// short returns the beginning of a text, of at most max characters.
+// short truncates a text to max characters.
 func short(text string, max int) string {
 	runes := []rune(text)
 	if len(runes) <= max {
@@ -233,5 +234,5 @@ func short(text string, max int) string {
 	return string(runes[:max-1]) + "…"
 }
 
-// errEmpty is the error for a question without what is to be checked.
+// errEmpty is the error for a question that has nothing to check.
 var errEmpty = errors.New("the request has no messages")

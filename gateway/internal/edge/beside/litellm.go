@@ -14,8 +14,8 @@ import (
 )
 
 // liteLLM is LiteLLM's generic guardrail API
-// (docs.litellm.ai/docs/adding_provider/generic_guardrail_api). A request is asked about with
-// its history; an answer passes, since what it calls comes back in the next request.
+// (docs.litellm.ai/docs/adding_provider/generic_guardrail_api). Requests come with their
+// history. Answers pass: the calls that they make come back in the next request.
 type liteLLM struct{}
 
 type liteLLMRequest struct {
@@ -34,7 +34,7 @@ type liteLLMRequest struct {
 	} `json:"request_data"`
 }
 
-// present is what LiteLLM shows of a header's value that it keeps to itself.
+// present is LiteLLM's placeholder for the value of a secret header.
 const present = "[present]"
 
 func (liteLLM) ask(_ *http.Request, body []byte) (any, error) {
@@ -86,7 +86,8 @@ func (liteLLM) answer(w http.ResponseWriter, body []byte, v verdict) {
 	respond.JSON(w, http.StatusOK, answer)
 }
 
-// without returns the tools but the one with a name, and whether it is among several.
+// without returns the tools except the named one, and whether it was found and others are
+// left.
 func without(tools []json.RawMessage, name string) (rest []json.RawMessage, found bool) {
 	for _, t := range tools {
 		var tool struct {
@@ -104,7 +105,7 @@ func without(tools []json.RawMessage, name string) (rest []json.RawMessage, foun
 	return rest, found && len(rest) > 0
 }
 
-// hinted returns the texts with a hint behind the last: LiteLLM wants as many as it sent.
+// hinted appends a hint to the last text: LiteLLM wants as many texts as it sent.
 func hinted(texts []string, hint string) []string {
 	out := slices.Clone(texts)
 	if len(out) > 0 {
@@ -113,7 +114,7 @@ func hinted(texts []string, hint string) []string {
 	return out
 }
 
-// refuse answers in the shape of LiteLLM's own errors, which are OpenAI's.
+// refuse answers in OpenAI's error format, which LiteLLM uses.
 func (liteLLM) refuse(w http.ResponseWriter, r *http.Request, fault *client.Error) {
 	refuseAs(w, r, chat.Format, fault)
 }

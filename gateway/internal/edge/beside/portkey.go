@@ -24,7 +24,7 @@ type portkeyHook struct {
 	Metadata map[string]any `json:"metadata"`
 }
 
-// portkeyFormats are the formats of Portkey's kinds of requests. Others are not checked.
+// portkeyFormats maps Portkey's request types to formats. Other types are not checked.
 var portkeyFormats = map[string]string{
 	"chatComplete": "openai-chat", "complete": "http", "messages": "anthropic-messages", "createModelResponse": "openai-responses",
 }
@@ -62,7 +62,7 @@ func (portkey) answer(w http.ResponseWriter, _ []byte, v verdict) {
 	respond.JSON(w, http.StatusOK, answer)
 }
 
-// refuse answers as a check of Portkey's that failed, which passes.
+// refuse answers like a failed Portkey check, which lets the request pass.
 func (portkey) refuse(w http.ResponseWriter, _ *http.Request, fault *client.Error) {
 	respond.JSON(w, fault.Status, map[string]any{"verdict": true, "data": nil, "error": map[string]string{"name": fault.Code, "message": fault.Message}})
 }

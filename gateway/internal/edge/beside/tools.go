@@ -11,8 +11,8 @@ import (
 	"github.com/unloop/unloop/schemas/client"
 )
 
-// dockerMCP is an interceptor of Docker's MCP gateway (--interceptor before:http:URL), which sends
-// a tool's call. An answer with a body takes the place of the call's result.
+// dockerMCP is an interceptor of Docker's MCP gateway (--interceptor before:http:URL), which
+// sends tool calls. An answer with a body replaces the result of the call.
 type dockerMCP struct{}
 
 func (dockerMCP) ask(r *http.Request, body []byte) (any, error) {
@@ -46,19 +46,19 @@ func (dockerMCP) answer(w http.ResponseWriter, _ []byte, v verdict) {
 	failed(w, http.StatusOK, v.message)
 }
 
-// refuse answers in a result's place.
+// refuse answers with a result that is an error.
 func (dockerMCP) refuse(w http.ResponseWriter, _ *http.Request, fault *client.Error) {
 	failed(w, fault.Status, fault.Message)
 }
 
-// failed writes the result of a call that failed.
+// failed writes the result of a failed call.
 func failed(w http.ResponseWriter, status int, text string) {
 	respond.JSON(w, status, map[string]any{"isError": true, "content": []map[string]string{{"type": "text", "text": text}}})
 }
 
-// nginx is auth_request of nginx, which sends no body. Unloop answers whether the session is
-// stopped, by a loop of its tool calls or by an operator: 204, or 403, the only refusal that
-// auth_request passes on.
+// nginx is nginx's auth_request, which sends no body. The answer is 204, or 403 if the
+// session is stopped by a loop of its tool calls or by an operator; auth_request passes on no
+// other refusal.
 type nginx struct{}
 
 func (nginx) ask(r *http.Request, _ []byte) (any, error) {
@@ -81,7 +81,7 @@ func (nginx) answer(w http.ResponseWriter, _ []byte, v verdict) {
 	respond.Error(w, &client.Error{Status: http.StatusForbidden, Code: "recursive_loop_detected", Message: v.message})
 }
 
-// refuse tells nginx by the status alone, which shows no body to anybody.
+// refuse writes the status alone: nginx does not pass a body on.
 func (nginx) refuse(w http.ResponseWriter, _ *http.Request, fault *client.Error) {
 	w.WriteHeader(fault.Status)
 }
