@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Header is where clients put a key of Unloop's own.
+// Header is the header for a key of Unloop's own.
 const Header = "X-Unloop-Key"
 
 // Guard protects an HTTP handler by keys.
@@ -22,9 +22,9 @@ type Guard struct {
 // NewGuard returns a guard for the keys.
 func NewGuard(keys *Keys) *Guard { return &Guard{keys: keys, now: time.Now} }
 
-// Protect returns a handler that answers 401 to requests without a key, and 429 to
+// Protect returns a handler that answers 401 to requests without a valid key, and 429 to
 // addresses with too many wrong keys. The key is in X-Unloop-Key, a bearer token, or the
-// password of basic authentication, for which browsers have a dialogue.
+// password of basic authentication, for which browsers have a dialog.
 func (g *Guard) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status, wait := g.check(r)
@@ -41,7 +41,7 @@ func (g *Guard) Protect(next http.Handler) http.Handler {
 	})
 }
 
-// Admits reports whether a request has a key. It counts towards the limits.
+// Admits reports whether a request has a valid key. A wrong one counts for the limit.
 func (g *Guard) Admits(r *http.Request) bool {
 	status, _ := g.check(r)
 	return status == http.StatusOK

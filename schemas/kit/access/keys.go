@@ -13,15 +13,15 @@ import (
 // can't be guessed.
 const MinKey = 16
 
-// hashPrefix begins an entry that is the hash of a key instead of the key.
+// hashPrefix marks an entry that is the hash of a key.
 const hashPrefix = "sha256:"
 
 // Keys is a set of keys. It holds only their SHA-256. The nil set is empty.
 type Keys struct{ hashes [][sha256.Size]byte }
 
-// ReadKeys reads the keys at places in the form of Secret. A place has keys separated by
-// white space; an entry sha256:HEX stands for the key with that hash, and a line that
-// begins with # is a comment. The error has every fault.
+// ReadKeys reads the keys at places as Secret has them. Each has keys separated by white
+// space; sha256:HEX stands for the key with that hash, and lines that begin with # are
+// comments. The error has every fault.
 func ReadKeys(places []string) (*Keys, error) {
 	k := &Keys{}
 	var faults []error
@@ -80,8 +80,8 @@ func (k *Keys) Len() int {
 	return len(k.hashes)
 }
 
-// Holder reports whether a key is in the set, in constant time, and returns the id of the
-// key, which does not reveal it.
+// Holder reports, in constant time, whether a key is in the set, and returns the key's id,
+// which does not reveal the key.
 func (k *Keys) Holder(key string) (id string, ok bool) {
 	if k.Len() == 0 {
 		return "", false

@@ -10,8 +10,8 @@ import (
 	"github.com/unloop/unloop/schemas/bounded"
 )
 
-// Limits of wrong keys. They stop guessing and bound the cost of checks, and tolerate an
-// agent with a key that was just replaced.
+// Limits on wrong keys. They prevent guessing, bound the cost of checks, and tolerate an
+// agent whose key was just replaced.
 const (
 	// burst is how many wrong keys an address may send at once.
 	burst = 10
@@ -28,7 +28,7 @@ const (
 // The zero value is ready.
 type Limiter struct {
 	mu sync.Mutex
-	// debts has the time until which an address pays for its wrong keys.
+	// debts has, by address, the time until which it pays for its wrong keys.
 	debts   map[netip.Prefix]time.Time
 	welcome map[visitor]struct{}
 }

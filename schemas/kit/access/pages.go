@@ -35,8 +35,8 @@ func (e *PageError) Error() string { return e.Message }
 // foreignOrigin is the code for pages of other origins.
 const foreignOrigin = "foreign_origin"
 
-// NewPages returns the check for a port that listens at addr. The error has every fault
-// of the exceptions.
+// NewPages returns the check for a port that listens at addr. The error has every fault of
+// allowed.
 func NewPages(addr net.Addr, allowed Allowed) (*Pages, error) {
 	p := &Pages{}
 	if at, err := netip.ParseAddrPort(addr.String()); err == nil {
@@ -82,8 +82,7 @@ func ownScheme(scheme string) bool {
 	return !slices.Contains([]string{"http", "https", "ws", "wss"}, strings.ToLower(scheme))
 }
 
-// Check returns why a request is refused; nil if it does not come from a page, or from an
-// allowed one.
+// Check returns an error for a request that a page may have sent that is not allowed.
 func (p *Pages) Check(r *http.Request) *PageError {
 	if p == nil {
 		return nil
@@ -122,7 +121,7 @@ func (p *Pages) Allows(origin string) bool {
 	return slices.Contains(p.origins, origin) || ownScheme(scheme) && slices.Contains(p.origins, scheme+"://*")
 }
 
-// knows reports whether clients may use a Host header. No browser omits it.
+// knows reports whether a Host header is allowed. No browser omits it.
 func (p *Pages) knows(host string) bool {
 	if !p.named || host == "" {
 		return true
@@ -160,8 +159,7 @@ func sameSite(h http.Header) bool {
 	return !slices.ContainsFunc(h.Values("Sec-Fetch-Site"), func(site string) bool { return site != "same-origin" && site != "none" })
 }
 
-// preflight reports whether a request only asks what a page may send (Fetch Standard,
-// 3.2.2).
+// preflight reports whether a request is a CORS preflight (Fetch Standard, 3.2.2).
 func preflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
 }
@@ -191,8 +189,8 @@ func (p *Pages) Answer(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// follows reports whether a person follows a link to the start page: the browser shows it in
-// a tab of its own, where no other page can read it.
+// follows reports whether a person follows a link to the start page: no other page can read
+// what the browser then shows.
 func follows(r *http.Request) bool {
 	only := func(name, value string) bool { return slices.Equal(r.Header.Values(name), []string{value}) }
 	return r.Method == http.MethodGet && r.URL.Path == "/" && len(r.Header.Values("Origin")) == 0 &&

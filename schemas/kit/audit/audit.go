@@ -1,4 +1,4 @@
-// Package audit records what operators do in schemas.StreamAudit, and lists it.
+// Package audit records the actions of operators in schemas.StreamAudit, and lists them.
 //
 // It does not know how an action is carried out.
 package audit
@@ -40,8 +40,7 @@ func Record(ctx context.Context, js jetstream.JetStream, a schemas.Audit) error 
 // fetchWait bounds the wait for stored actions.
 const fetchWait = 2 * time.Second
 
-// List returns the newest n actions, the oldest of them first. An entry that cannot be
-// read is left out.
+// List returns the newest n actions, oldest first. It skips entries that can't be read.
 func List(ctx context.Context, js jetstream.JetStream, n int) ([]schemas.Audit, error) {
 	stream, err := js.Stream(ctx, schemas.StreamAudit)
 	if err != nil {
@@ -89,7 +88,7 @@ func read(ctx context.Context, consumer jetstream.Consumer, last uint64) ([]sche
 	}
 }
 
-// Actor returns the name under which the process's user acts: USER@HOST.
+// Actor returns the name of the process's user in the audit: USER@HOST.
 func Actor() string {
 	name, host := "unknown", "unknown"
 	if u, err := user.Current(); err == nil {

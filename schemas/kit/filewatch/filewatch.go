@@ -1,5 +1,5 @@
-// Package filewatch follows a configuration file: it calls back when the content has
-// changed, also if the file or the link to it was replaced, as editors and Kubernetes do.
+// Package filewatch calls back when the content of a configuration file changes, even if the
+// file or a link to it is replaced, as editors and Kubernetes do.
 //
 // It does not know what a file is for.
 package filewatch
@@ -20,15 +20,14 @@ const (
 	// debounce is how long a file must stay unchanged before it is read: editors
 	// write in several steps.
 	debounce = 50 * time.Millisecond
-	// recheck is how often a file is read without a notification, which network file
-	// systems do not send.
+	// recheck is how often a file is read without a notification: network file systems send
+	// none.
 	recheck = time.Second
 )
 
-// Follow calls changed with each new content of a file until the context ends. known is
-// the content that the caller has read already. A file that is missing or empty, for a
-// moment or for good, changes nothing. tick, if not nil, is called each time that the file
-// was looked at.
+// Follow calls changed with each new content of a file until the context ends. known is the
+// content that the caller has already read. A missing or empty file is no change. tick, if
+// not nil, is called after each look at the file.
 func Follow(ctx context.Context, file string, known []byte, changed func([]byte), tick func()) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package fleet knows the detectors that beat, and chooses the one that a key belongs to.
+// Package fleet tracks the detectors by their heartbeats, and assigns keys to them.
 //
-// The choice is by rendezvous hashing: all that hear the same beats choose the same
-// detector, and a detector that comes or goes moves its own keys alone. Whoever is wrong
-// about the fleet loses only time: records are written by compare-and-set.
+// It uses rendezvous hashing: processes that hear the same heartbeats choose the same
+// detector, and a detector that joins or leaves moves only its own keys. A wrong view of the
+// fleet only costs time: records are written by compare-and-set.
 //
 // The package does not know what a key is, and sends nothing.
 package fleet
@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// SilentAfter is how long a detector may miss its beats before it is chosen no more.
+	// SilentAfter is the time without a heartbeat after which a detector is no longer chosen.
 	SilentAfter = 6 * schemas.BeatEvery
 	// forgetAfter is how long a silent detector is remembered.
 	forgetAfter = time.Minute
@@ -25,12 +25,12 @@ const (
 	maxKnown = 256
 )
 
-// Fleet has the known detectors with their last beats. It is safe for concurrent use.
+// Fleet has the known detectors with their last heartbeats. It is safe for concurrent use.
 type Fleet struct {
 	now   func() time.Time
 	mu    sync.Mutex
 	known map[string]*member
-	// changed is when a detector was last heard that had been silent.
+	// changed is the last time at which a new or silent detector was heard.
 	changed time.Time
 }
 
@@ -42,10 +42,10 @@ type member struct {
 // New returns a fleet without detectors.
 func New(now func() time.Time) *Fleet { return &Fleet{now: now, known: map[string]*member{}} }
 
-// Hear notes a detector's beat.
+// Hear records a detector's heartbeat.
 func (f *Fleet) Hear(name string) { f.HearAt(name, f.now()) }
 
-// HearAt notes a detector's beat at a given time.
+// HearAt records a detector's heartbeat at a given time.
 func (f *Fleet) HearAt(name string, at time.Time) {
 	if !schemas.IsDetectorName(name) {
 		return
@@ -67,15 +67,15 @@ func (f *Fleet) HearAt(name string, at time.Time) {
 	one.heard = at
 }
 
-// Changed returns the time when a detector came, or came back after a silence. A key that
-// has moved to another detector returns to this one only after such a time.
+// Changed returns the last time at which a detector joined, or came back after a silence. A
+// key that has moved away from a detector returns only after such a time.
 func (f *Fleet) Changed() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.changed
 }
 
-// prune forgets detectors that are gone; the lock is held.
+// prune removes detectors that are gone; the lock is held.
 func (f *Fleet) prune() {
 	now := f.now()
 	for name, one := range f.known {
@@ -85,8 +85,8 @@ func (f *Fleet) prune() {
 	}
 }
 
-// Choice is the two detectors with the highest hashes of their names and a key, among N
-// that beat; "" where there are not so many.
+// Choice has the two detectors with the highest hashes of name and key among N usable ones;
+// "" if there are fewer.
 type Choice struct {
 	First, Second string
 	N             int
@@ -118,19 +118,19 @@ func (m *member) usable(now time.Time) bool {
 	return now.Sub(m.heard) < SilentAfter && !now.Before(m.avoid)
 }
 
-// before reports whether a detector comes before another one, "" for none.
+// before reports whether a detector ranks before another one; "" is none.
 func before(rank uint64, name string, than uint64, other string) bool {
 	return other == "" || rank > than || rank == than && name > other
 }
 
-// Unknown reports whether no detector was heard yet.
+// Unknown reports whether no detector is known.
 func (f *Fleet) Unknown() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.known) == 0
 }
 
-// Silent reports whether a detector has stopped beating.
+// Silent reports whether a detector's heartbeats have stopped.
 func (f *Fleet) Silent(name string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -138,7 +138,7 @@ func (f *Fleet) Silent(name string) bool {
 	return one == nil || f.now().Sub(one.heard) >= SilentAfter
 }
 
-// Gone marks a detector as silent until its next beat: nobody subscribes to its name.
+// Gone marks a detector as silent until its next heartbeat: nobody subscribes to its name.
 func (f *Fleet) Gone(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -147,7 +147,7 @@ func (f *Fleet) Gone(name string) {
 	}
 }
 
-// Avoid chooses a detector no more for a while, though it beats.
+// Avoid excludes a detector for a while, despite its heartbeats.
 func (f *Fleet) Avoid(name string, d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

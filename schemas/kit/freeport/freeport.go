@@ -1,5 +1,5 @@
-// Package freeport finds loopback addresses for servers that tests and benchmarks start, or
-// start again, a moment later. It does not know what listens there.
+// Package freeport reserves loopback addresses for servers that tests and benchmarks start,
+// or restart, later.
 package freeport
 
 import (
@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// firstPort and ports are those that Reserve gives out: systems give out ports from
-	// 32768 on by themselves, to every listener and connection that names none.
+	// firstPort and ports are the range of Reserve. It is below 32768, from where on systems
+	// assign ephemeral ports.
 	firstPort, ports = 10_000, 20_000
 	// step spreads the first ports of processes that run at the same time.
 	step = 37
@@ -22,7 +22,7 @@ const (
 // tried counts the ports that this process has tried.
 var tried atomic.Int64
 
-// errNoPort says that all ports are taken.
+// errNoPort means that all ports are taken.
 var errNoPort = errors.New("no port is free")
 
 // kept holds the reservations of Addr: the garbage collector closes sockets that nobody holds.
@@ -36,9 +36,8 @@ func Addr() (string, error) {
 }
 
 // Reserve returns a loopback address for a server that listens later, or again after a
-// restart: until release is called, no other caller of Reserve gets it, in this process or
-// another one, and the system gives it to nobody. The reservation is a UDP socket on the same
-// port, since a listener on it would be in the server's way.
+// restart. Until release is called, no other caller of Reserve gets it, in any process. The
+// reservation is a UDP socket on the same port: a TCP listener would be in the server's way.
 func Reserve() (addr string, release func(), err error) {
 	for range ports {
 		addr := fmt.Sprintf("127.0.0.1:%d", firstPort+(int64(os.Getpid())*step+tried.Add(1))%ports)

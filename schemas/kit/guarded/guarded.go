@@ -1,5 +1,5 @@
-// Package guarded makes connections for addresses that others chose: to public addresses and to
-// networks that are allowed, without proxies and redirects. It reads no answers.
+// Package guarded protects against SSRF: its clients connect only to public addresses and to
+// allowed networks, without proxies or redirects.
 package guarded
 
 import (
@@ -13,15 +13,15 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// Bounds of one connection. The time for a whole request is its context's.
+// Bounds of connections. The context bounds the time of a request.
 const (
 	idleTimeout    = 90 * time.Second
 	maxHeaderBytes = 64 << 10
 	maxIdleConns   = 16
 )
 
-// guardian returns the check of each address before it is dialled. It sees addresses after name
-// resolution, so that no name leads around it.
+// guardian returns the check of each address before it is dialed, after name resolution, so
+// that no name leads around it.
 func guardian(allowed []netip.Prefix) *ssrf.Guardian {
 	var v4, v6 []netip.Prefix
 	for _, p := range allowed {
@@ -44,13 +44,13 @@ func Refused(err error) bool {
 	return errors.Is(err, ssrf.ErrProhibitedIP) || errors.Is(err, ssrf.ErrProhibitedNetwork)
 }
 
-// NewDialer returns a dialer that reaches public addresses and the allowed networks alone.
+// NewDialer returns a dialer for public addresses and allowed networks only.
 func NewDialer(allowed []netip.Prefix, timeout time.Duration) *net.Dialer {
 	return &net.Dialer{Timeout: timeout, Control: guardian(allowed).Safe}
 }
 
-// NewClient returns a client that dials with the dialer. It uses no proxy, whatever the
-// environment says: a proxy would dial in its place, and unguarded.
+// NewClient returns a client that dials with the dialer. It ignores proxies in the
+// environment: a proxy would dial in its place, unguarded.
 func NewClient(d *net.Dialer) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{

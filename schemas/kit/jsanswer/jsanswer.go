@@ -1,5 +1,5 @@
-// Package jsanswer reads JetStream's answers to writes and reads that are sent as plain requests:
-// the client's own calls wait for an answer each, and do not read from a stream's leader.
+// Package jsanswer parses JetStream's answers to writes and reads that are sent as plain
+// requests. The client's own calls block, and do not read from a stream's leader.
 package jsanswer
 
 import (
@@ -42,7 +42,7 @@ func parse(answer []byte) (r reply, err error) {
 	return r, nil
 }
 
-// Sequence returns the sequence of a message that was written, or ErrConflict.
+// Sequence returns the sequence of a written message, or ErrConflict.
 func Sequence(answer []byte) (uint64, error) {
 	if seq, ok := plainAck(answer); ok {
 		return seq, nil
@@ -62,7 +62,7 @@ func Sequence(answer []byte) (uint64, error) {
 	}
 }
 
-// Stored returns the message that was read; one without a sequence if there is none.
+// Stored returns the message that was read; one with sequence 0 if there is none.
 func Stored(answer []byte) (Message, error) {
 	r, err := parse(answer)
 	switch {
@@ -78,9 +78,8 @@ func Stored(answer []byte) (Message, error) {
 	return *r.Message, nil
 }
 
-// plainAck reads the acknowledgement that nearly every write gets,
-// {"stream":"NAME","seq":N} and perhaps more behind a comma, without a JSON
-// parser. Anything else is not plain.
+// plainAck parses the usual acknowledgement, {"stream":"NAME","seq":N} and perhaps more after
+// a comma, faster than a JSON parser. It returns false for anything else.
 func plainAck(answer []byte) (seq uint64, ok bool) {
 	rest, ok := bytes.CutPrefix(answer, []byte(`{"stream":"`))
 	if !ok {

@@ -1,10 +1,8 @@
 package ledger
 
-// cache remembers the values that were put last, at least half of limit and at
-// most limit bytes of them, as they are stored, with their keys. It has two
-// generations: when the young one is full, it becomes the old one, and what was
-// in that is forgotten. That is coarser than a list of uses, and costs two map
-// operations.
+// cache keeps the values that were put last: between half of limit and limit bytes of stored
+// forms and keys. It has two generations: when the young one is full, it replaces the old
+// one. That is coarser than LRU, and takes only two map operations.
 type cache[V any] struct {
 	limit, used int // bytes; used by the young ones
 	young, old  map[string]sized[V]
@@ -27,7 +25,7 @@ func (c *cache[V]) get(key string) (V, bool) {
 	return v.value, ok
 }
 
-// put remembers a value whose stored form has size bytes.
+// put adds a value whose stored form has size bytes.
 func (c *cache[V]) put(key string, v V, size int) {
 	size += len(key)
 	if c.used += size - c.young[key].size; c.used > c.limit/2 {
@@ -36,7 +34,7 @@ func (c *cache[V]) put(key string, v V, size int) {
 	c.young[key] = sized[V]{v, size}
 }
 
-// drop forgets a value. Its bytes count until the generation ends.
+// drop removes a value. Its bytes count until the generation ends.
 func (c *cache[V]) drop(key string) {
 	delete(c.young, key)
 	delete(c.old, key)

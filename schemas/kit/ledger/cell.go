@@ -8,30 +8,30 @@ import (
 	"github.com/unloop/unloop/schemas/kit/jsanswer"
 )
 
-// cell is a key with pending steps, and exists only while there are any. All fields but
-// waiting belong to the caller that continues its write.
+// cell is a key with pending steps, and exists only while there are any. All fields except
+// waiting belong to the goroutine that continues its write.
 type cell[S any] struct {
 	key string
-	// place is the bucket that has the record. If settled is set, the record was moved
-	// there, if it had to be.
+	// place is the bucket that has the record. settled is set once the record was moved
+	// there, if necessary.
 	place   string
 	settled bool
 	// waiting are the steps for the next write.
 	waiting []pending[S]
 	// batch are the steps of the current write.
 	batch []pending[S]
-	// seen is the record as this process saw it last. If known is set, a step that changes
-	// nothing may rely on it.
+	// seen is the last version of the record that this process saw. If known is set, a step
+	// that changes nothing may rely on it.
 	seen  revision[S]
 	known bool
-	// unread says that the record is still to be read from its stored form.
+	// unread is set if the record still has to be parsed.
 	unread   bool
 	attempts int
-	// behind says that the callers of the batch do not wait for its write.
+	// behind is set if the callers of the batch do not wait for its write.
 	behind bool
 }
 
-// enqueue adds a step, and returns the key's cell if the caller has to write it.
+// enqueue adds a step, and returns the key's cell if the caller has to start its write.
 func (l *Ledger[S, P]) enqueue(key string, p pending[S]) *cell[S] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -45,17 +45,16 @@ func (l *Ledger[S, P]) enqueue(key string, p pending[S]) *cell[S] {
 	return c
 }
 
-// finish ends the steps without a write and continues with those that wait for the key.
-// It does so on a stack of its own: without a server each try may end at once, and
-// steps could follow each other without end.
+// finish ends the batch without a write and continues with the waiting steps, in a new
+// goroutine: without a server each try may fail at once, and recursion would have no bound.
 func (l *Ledger[S, P]) finish(c *cell[S], err error) {
 	if l.notify(c, err) {
 		go l.try(c)
 	}
 }
 
-// notify reports the result of a write to the caller of each of its steps. If nothing
-// waits for the key, it closes the cell and returns false.
+// notify reports the result of a write to the caller of each step in it. If no step waits for
+// the key, it removes the cell and returns false.
 func (l *Ledger[S, P]) notify(c *cell[S], err error) (more bool) {
 	done := c.batch
 	more = l.advance(c)
@@ -77,8 +76,8 @@ func (l *Ledger[S, P]) advance(c *cell[S]) bool {
 	return true
 }
 
-// recall starts a cell with the cached record, unless that has expired. The caller holds
-// the lock.
+// recall starts a batch with the cached record, unless that has expired. The caller holds the
+// lock.
 func (l *Ledger[S, P]) recall(c *cell[S]) {
 	m, cached := l.cache.get(c.key)
 	if cached && m.until > 0 && time.Since(l.began) > m.until {
@@ -91,8 +90,8 @@ func (l *Ledger[S, P]) recall(c *cell[S]) {
 	c.unread = m.stored != nil
 }
 
-// try applies a batch to the record as this process saw it last, and writes the result;
-// written continues.
+// try applies a batch to the last version of the record that this process saw, and writes the
+// result; written continues.
 func (l *Ledger[S, P]) try(c *cell[S]) {
 	if c.batch = l.dropForeign(c.key, dropLate(c.batch)); len(c.batch) == 0 {
 		l.finish(c, nil)
@@ -119,12 +118,12 @@ func (l *Ledger[S, P]) try(c *cell[S]) {
 		})
 	case c.known:
 		l.finish(c, nil)
-	default: // nothing to change, unless there is a record that we never saw
+	default: // nothing to change, unless there is a record that this process never saw
 		l.reread(c)
 	}
 }
 
-// buffer returns room for the stored form of a record that had a size before.
+// buffer returns a buffer for the stored form of a record that had size bytes before.
 func (l *Ledger[S, P]) buffer(size int) []byte {
 	const usual, grown = 256, 64
 	if l.parted { // one part is stored
@@ -133,7 +132,7 @@ func (l *Ledger[S, P]) buffer(size int) []byte {
 	return make([]byte, 0, max(usual, size+grown))
 }
 
-// written ends a write, or reads the record that another process wrote before.
+// written ends a write, or reads the record after another process won.
 func (l *Ledger[S, P]) written(c *cell[S], stored revision[S], err error) {
 	switch {
 	case err != nil && c.behind:
@@ -159,8 +158,8 @@ func (l *Ledger[S, P]) written(c *cell[S], stored revision[S], err error) {
 	}
 }
 
-// leave tells the callers of a batch that it is done before it is stored, if none of them
-// waits for that and the record that it follows can be relied on.
+// leave calls back for a batch before it is stored, if no caller waits for that and the
+// version that it follows can be trusted.
 func (l *Ledger[S, P]) leave(c *cell[S]) {
 	if l.trusted == nil || c.seen.seq == 0 || c.seen.at.Before(l.trusted()) {
 		return
@@ -184,7 +183,7 @@ func (l *Ledger[S, P]) forget(key string) {
 	l.cache.drop(key)
 }
 
-// lost continues after another process has written first.
+// lost continues a write that another process won.
 func (l *Ledger[S, P]) lost(c *cell[S]) {
 	if l.owners != nil {
 		l.owners.Contended(l.bucket, c.key)
@@ -206,7 +205,7 @@ func (l *Ledger[S, P]) reread(c *cell[S]) {
 			l.finish(c, err)
 			return
 		}
-		if rev.seq == 0 && c.seen.seq > 0 { // what has expired by its TTL was not begun with
+		if rev.seq == 0 && c.seen.seq > 0 { // not because of its TTL: recall ignores expired records
 			l.metrics.lost.Inc()
 		}
 		rev.at = time.Now()
@@ -231,7 +230,7 @@ func (l *Ledger[S, P]) remember(key string, rev revision[S]) {
 	l.cache.put(key, m, m.size)
 }
 
-// dropLate removes the steps with an ended context.
+// dropLate removes the steps whose context has ended.
 func dropLate[S any](batch []pending[S]) []pending[S] {
 	kept := batch[:0]
 	for _, p := range batch {
@@ -244,7 +243,7 @@ func dropLate[S any](batch []pending[S]) []pending[S] {
 	return kept
 }
 
-// dropForeign removes the steps for another process.
+// dropForeign removes the steps that belong to another process.
 func (l *Ledger[S, P]) dropForeign(key string, batch []pending[S]) []pending[S] {
 	if l.owners == nil || len(batch) == 0 {
 		return batch
@@ -264,8 +263,7 @@ func (l *Ledger[S, P]) dropForeign(key string, batch []pending[S]) []pending[S] 
 	return kept
 }
 
-// fold applies the steps in turn. The TTL is that of the last step that changes the
-// record.
+// fold applies the steps in order. The TTL is that of the last step that changes the record.
 func fold[S any](record S, batch []pending[S]) (S, time.Duration) {
 	var keep time.Duration
 	for _, p := range batch {

@@ -1,23 +1,19 @@
-// Package ledger keeps one small record a key in a JetStream key-value bucket,
-// written by any number of processes at once, and loses no update.
+// Package ledger keeps one small record per key in a JetStream key-value bucket. Any number
+// of processes may write at once, and no update is lost.
 //
-// An update is a pure step from a record to the next. Steps on one key that
-// arrive while a write is on its way are folded into the next write. A write
-// is a compare-and-set against the revision that this process saw last:
-// creating if it never saw one. Only a conflict makes it read, from the
-// stream's leader. So a new key costs one round trip, and a step is applied at
+// An update is a pure step from a record to the next. Steps on a key that arrive during a
+// write are folded into the next write. A write is a compare-and-set against the revision
+// that this process saw last; it creates the record if it saw none. Only a conflict makes it
+// read, from the stream's leader. So a new key costs one round trip, and a step is applied at
 // most once, however the processes interleave.
 //
-// A record may be stored in parts (Parted), so that a write carries only what is new in
-// it.
+// A record may be stored in parts (Parted), so that a write carries only the newest part.
 //
-// Nothing waits in a goroutine of its own: what follows a write runs when its
-// acknowledgement arrives.
+// No goroutine waits for a write: its continuation runs when the acknowledgement arrives.
 //
-// A bucket may have partitions (package partition), which may become more at any time.
+// A bucket may have partitions (package partition), whose number may grow at any time.
 //
-// Counters, sessions, incidents and histories of vectors are kept in ledgers. The
-// package knows nothing of what the records mean.
+// The package does not know what the records mean.
 package ledger
 
 import (
@@ -33,12 +29,11 @@ import (
 )
 
 const (
-	// maxAttempts bounds how often a write is tried against conflicts.
+	// maxAttempts bounds the attempts at a write after conflicts.
 	maxAttempts = 16
 	// writeTimeout bounds one write or read when its server hangs.
 	writeTimeout = time.Second
-	// cachedBytes bounds the records remembered with their revisions: keys and
-	// stored forms together, 100 000 counters or so.
+	// cachedBytes bounds the cached keys and stored forms: about 100,000 counters.
 	cachedBytes = 20 << 20
 )
 
@@ -59,16 +54,15 @@ type ElsewhereError struct{ Owner string }
 // Error returns the name of the process.
 func (e *ElsewhereError) Error() string { return "record belongs to " + e.Owner }
 
-// Owners decides which process writes a key on which writes conflict.
+// Owners decides which process writes a contended key.
 type Owners interface {
-	// Contended notes that another process wrote a key between two writes of this
-	// one.
+	// Contended is called when another process wrote a key between two writes of this one.
 	Contended(bucket, key string)
-	// Owner returns the other process that writes a key; "" for none.
+	// Owner returns the other process that owns a key; "" for none.
 	Owner(bucket, key string) string
 }
 
-// stay marks the contexts of steps that no other process may apply.
+// stay is the context key of Stay.
 type stay struct{}
 
 // Stay returns a context for steps that this process applies, whoever owns their keys.
@@ -84,9 +78,9 @@ type Record[S any] interface {
 	*S
 }
 
-// Step returns the record that follows another one, and how long to keep it: a TTL in
-// whole seconds; 0 leaves the stored record as it is. It may run more than once; the last
-// run is the one that was stored.
+// Step returns the record that follows another one, and its TTL in whole seconds; 0 leaves
+// the stored record unchanged. It may run more than once; the result of the last run is
+// stored.
 type Step[S any] func(S) (next S, ttl time.Duration)
 
 // Ledger is a bucket of records.
@@ -94,7 +88,7 @@ type Ledger[S any, P Record[S]] struct {
 	conn   *natskit.Conn
 	inbox  *natskit.Inbox
 	bucket string
-	// spread says that the bucket has partitions, between which mover moves records.
+	// spread is set if the bucket may have partitions, between which mover moves records.
 	spread bool
 	mover  partition.Mover
 	parted bool
@@ -106,22 +100,22 @@ type Ledger[S any, P Record[S]] struct {
 	metrics *metrics
 }
 
-// revision is a record as some process stored it.
+// revision is a stored record.
 type revision[S any] struct {
 	record S
-	// stored is its stored form, which nothing changes. Only a packed ledger needs it.
+	// stored is its stored form, which is read-only. Only a packed ledger needs it.
 	stored []byte
 	version
 }
 
-// version says which revision it is.
+// version identifies a revision.
 type version struct {
 	// place is the bucket that has it.
 	place string
 	seq   uint64
 	// size of its stored form in bytes.
 	size int
-	// until is when its TTL ends, since the ledger began; 0 if that is not known.
+	// until is the end of its TTL, as a duration since the ledger began; 0 if not known.
 	until time.Duration
 	// at is when this process stored or read it.
 	at time.Time
@@ -138,8 +132,8 @@ type remembered[S any] struct {
 type pending[S any] struct {
 	ctx  context.Context
 	step Step[S]
-	// behind says, after the step, whether its caller does not wait for the write; nil for
-	// one that waits.
+	// behind reports, after the step, whether the caller does not wait for the write; nil if
+	// it waits.
 	behind func() bool
 	done   func(error)
 }
@@ -158,14 +152,14 @@ type options struct {
 // ElsewhereError, without being applied.
 func WithOwners(owners Owners) Option { return func(o *options) { o.owners = owners } }
 
-// WithConfirm makes a step that changes nothing read the record first, from the
-// stream's leader, even if this process saw it a moment ago: another may have written
-// since. A step that changes the record finds that out when it writes.
+// WithConfirm makes a step that changes nothing first read the record from the stream's
+// leader, even if it is cached: another process may have written. A step that changes the
+// record finds that out when it writes.
 func WithConfirm() Option { return func(o *options) { o.confirm = true } }
 
-// WithPacked makes the ledger remember records as they are stored, which takes a fraction of
-// the memory, and parse them when they are used again. It is for buckets whose records are
-// many and seldom used again; not for records in parts.
+// WithPacked makes the ledger cache the stored forms of records, which take a fraction of the
+// memory, and parse them when they are used again. It is for buckets with many records that
+// are seldom reused; not for records in parts.
 func WithPacked() Option { return func(o *options) { o.packed = true } }
 
 // WithTrust makes StartBehind rely on records that this process stored or read at or after
@@ -188,9 +182,8 @@ func New[S any, P Record[S]](nc *natskit.Conn, bucket string, reg prometheus.Reg
 }
 
 // StartBehind is Start that calls done before the step is stored, if behind returns true
-// after it was applied, and this process has a record that it may rely on (WithTrust). The
-// write follows at once. If it fails, or another process has written meanwhile, the step
-// is lost and the record is as if it had not been applied.
+// after the step, and the cached record can be trusted (WithTrust). The write follows at
+// once. If it fails, or another process has written meanwhile, the step is lost.
 func (l *Ledger[S, P]) StartBehind(ctx context.Context, key string, step Step[S], behind func() bool, done func(error)) {
 	if c := l.enqueue(key, pending[S]{ctx: ctx, step: step, behind: behind, done: done}); c != nil {
 		l.try(c)

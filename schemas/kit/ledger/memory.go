@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Memory is a ledger that keeps its records in this process alone, until their TTLs end by
-// a given clock. Its steps run immediately, one after the other.
+// Memory is a ledger in the memory of this process, with TTLs by a given clock. Steps run
+// immediately.
 type Memory[S any] struct {
 	now     func() time.Time
 	mu      sync.Mutex
@@ -20,8 +20,8 @@ type kept[S any] struct {
 	until  time.Time
 }
 
-// firstSweep is how many records there are at the first removal of expired ones. The next
-// removal is at twice as many as were left.
+// firstSweep is the number of records at the first removal of expired ones. The next removal
+// is at twice the number left.
 const firstSweep = 4096
 
 // NewMemory returns an empty ledger.
@@ -57,7 +57,7 @@ func (m *Memory[S]) Apply(ctx context.Context, key string, step Step[S]) error {
 	return nil
 }
 
-// Read returns the record; the zero record if there is none.
+// Read returns a key's record; the zero record if there is none.
 func (m *Memory[S]) Read(_ context.Context, key string) (S, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,16 +10,15 @@ import (
 	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
-// errMoved means that the record is at another place than this process thought.
+// errMoved means that the record has moved to another bucket.
 var errMoved = errors.New("record has moved")
 
-// moveTimeout bounds how long a record's place is looked for, and movedPause is the pause
-// before the place of one is looked for again that has moved to where this process does
-// not know of yet.
+// moveTimeout bounds the search for a record. movedPause is the pause before the next look
+// for one that has moved to a partition that this process does not know yet.
 const moveTimeout, movedPause = 5 * time.Second, 10 * time.Millisecond
 
-// locate finds the stream of a cell's record (package partition). If that takes a request,
-// it returns false and continues the cell's write later.
+// locate finds the bucket of a cell's record (package partition). If that takes a request, it
+// returns false and continues the cell's write later.
 func (l *Ledger[S, P]) locate(c *cell[S]) bool {
 	if !l.spread {
 		c.place = l.bucket
@@ -65,7 +64,7 @@ func (l *Ledger[S, P]) relocate(c *cell[S], request func(context.Context) error)
 	l.try(c)
 }
 
-// moved continues a cell's write whose record is at another place.
+// moved continues a cell's write after its record has moved.
 func (l *Ledger[S, P]) moved(c *cell[S]) {
 	before := l.conn.Partitions()
 	c.seen, c.known, c.settled = revision[S]{}, false, false
@@ -78,8 +77,7 @@ func (l *Ledger[S, P]) moved(c *cell[S]) {
 	})
 }
 
-// inherit begins a record in parts with what its former place has, if there is none at its
-// place.
+// inherit starts a record in parts from its former place, if its present place has none.
 func (l *Ledger[S, P]) inherit(c *cell[S], former string) {
 	found := func(rev revision[S], err error) {
 		if err != nil {
@@ -98,7 +96,7 @@ func (l *Ledger[S, P]) inherit(c *cell[S], former string) {
 	})
 }
 
-// inherited reads a record in parts at its former place, as one that is stored nowhere.
+// inherited reads a record in parts at its former place, and returns it as a new one.
 func (l *Ledger[S, P]) inherited(former, key string, done func(revision[S], error)) {
 	var none S
 	l.get(former, key, none, func(rev revision[S], err error) {
@@ -112,7 +110,7 @@ func (l *Ledger[S, P]) inherited(former, key string, done func(revision[S], erro
 	})
 }
 
-// found returns the place of a key's record, after it was moved there.
+// found returns the place of a key's record, after moving it there if necessary.
 func (l *Ledger[S, P]) found(ctx context.Context, key string) (place, former string, err error) {
 	if !l.spread {
 		return l.bucket, "", nil
@@ -132,7 +130,7 @@ func (l *Ledger[S, P]) found(ctx context.Context, key string) (place, former str
 	return scheme.Place(l.bucket, key), former, err
 }
 
-// Read returns the stored record; the zero record if there is none.
+// Read returns a key's record; the zero record if there is none.
 func (l *Ledger[S, P]) Read(ctx context.Context, key string) (S, error) {
 	ctx, cancel := context.WithTimeout(ctx, moveTimeout)
 	defer cancel()

@@ -15,11 +15,11 @@ import (
 	"github.com/unloop/unloop/schemas/kit/partition"
 )
 
-// put writes a record, or a part of it, if the last revision under its key is still seq
-// (0: none). JetStream drops the record when its TTL has ended. done gets the new
-// revision, jsanswer.ErrConflict or an error that is ErrUnavailable.
+// put writes a record, or a part of it, if the last revision of its key is still seq (0:
+// none). done gets the new revision, or jsanswer.ErrConflict, or an error that wraps
+// ErrUnavailable.
 func (l *Ledger[S, P]) put(place, key, slot string, data []byte, seq uint64, ttl time.Duration, done func(uint64, error)) {
-	// The server tries a TTL as a duration first: one with a unit costs it less.
+	// The server first parses a TTL as a duration: one with a unit is cheaper.
 	msg := &nats.Msg{Subject: l.conn.RecordSubject(place, key), Data: data, Header: nats.Header{
 		jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(seq, 10)},
 		jetstream.MsgTTLHeader:              {strconv.FormatInt(int64(ttl/time.Second), 10) + "s"},
@@ -49,7 +49,7 @@ func (l *Ledger[S, P]) put(place, key, slot string, data []byte, seq uint64, ttl
 	})
 }
 
-// newest returns the subject whose last message is a key's newest part.
+// newest returns the subject whose last message is a key's record, or its newest part.
 func (l *Ledger[S, P]) newest(place, key string) string {
 	subject := "$KV." + place + "." + key
 	if l.parted {
@@ -58,7 +58,7 @@ func (l *Ledger[S, P]) newest(place, key string) string {
 	return subject
 }
 
-// selector says which message of a stream is read.
+// selector selects a message of a stream.
 type selector struct {
 	Last     string `json:"last_by_subj,omitempty"`
 	Sequence uint64 `json:"seq,omitempty"`

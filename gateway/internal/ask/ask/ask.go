@@ -1,7 +1,7 @@
 // Package ask gets the detectors' decision on a request, and counts and logs the
 // requests that have none.
 //
-// It does not know what is in a check, or what is done with a decision.
+// It does not know what a check contains, or what is done with a decision.
 package ask
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/tracing"
 )
 
-// Detectors decide about checks. local says that the decision is from memory.
+// Detectors decide about checks. local is set if the decision is from memory.
 type Detectors interface {
 	Check(ctx context.Context, check *checkpb.Check) (decision *checkpb.Decision, local bool, err error)
 }
@@ -59,11 +59,11 @@ func New(d Detectors, log *slog.Logger, now func() time.Time, reg prometheus.Reg
 // Answer is what the detectors say about a check.
 type Answer struct {
 	Decision *checkpb.Decision
-	// Counted says that a detector counted the request.
+	// Counted is set if a detector counted the request.
 	Counted bool
-	// Degraded says why there is no decision; "" if there is one, or nobody waits for it.
+	// Degraded is the reason for having no decision; "" if there is one, or the client left.
 	Degraded string
-	// Overloaded says that there is none because the detectors decide others.
+	// Overloaded is set if there is none because the detectors are busy with others.
 	Overloaded bool
 }
 
@@ -76,7 +76,7 @@ func (a *Asker) Ask(ctx context.Context, check *checkpb.Check) Answer {
 	return out
 }
 
-// askTraced is Ask within a span of its own, which is the parent of the detector's.
+// askTraced is Ask in a span of its own, the parent of the detector's.
 func (a *Asker) askTraced(ctx context.Context, check *checkpb.Check) Answer {
 	ctx, span := a.Traces.Start(ctx, "check", trace.SpanKindClient)
 	defer span.End()
@@ -90,8 +90,8 @@ func (a *Asker) askTraced(ctx context.Context, check *checkpb.Check) Answer {
 	return out
 }
 
-// ask asks the detectors. local says that the answer is from memory. The check of a client
-// that left may be incomplete: nobody is asked about it.
+// ask asks the detectors, unless the client left: then the check may be incomplete. local is
+// set if the answer is from memory.
 func (a *Asker) ask(ctx context.Context, check *checkpb.Check) (_ Answer, local bool) {
 	if ctx.Err() != nil {
 		a.results.WithLabelValues("abandoned").Inc()
@@ -123,11 +123,11 @@ func (a *Asker) ask(ctx context.Context, check *checkpb.Check) (_ Answer, local 
 // Local counts a decision from memory.
 func (a *Asker) Local() { a.results.WithLabelValues("local").Inc() }
 
-// pause is how long a reason must not have occurred to be logged again.
+// pause is how long a reason must be absent before it is logged again.
 const pause = time.Minute
 
-// Degraded counts a request without a full decision, logs the first of a row of them,
-// and returns the reason.
+// Degraded counts a request without a full decision, logs the first in a row, and returns the
+// reason.
 func (a *Asker) Degraded(why string) string {
 	a.results.WithLabelValues(why).Inc()
 	now := a.now()
@@ -141,7 +141,7 @@ func (a *Asker) Degraded(why string) string {
 	return why
 }
 
-// Undecided returns why there is no decision, as metrics and headers name it.
+// Undecided returns the reason for having no decision, as metrics and headers name it.
 func Undecided(err error) string {
 	for _, known := range []error{checker.ErrNoDetector, checker.ErrTimeout, checker.ErrOverloaded} {
 		if errors.Is(err, known) {

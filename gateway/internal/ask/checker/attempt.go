@@ -15,35 +15,37 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
-// maxTries bounds how often one batch is sent.
+// maxTries bounds the tries of one batch.
 const maxTries = 3
 
-// attempt is a batch on its way to decisions, which may come in several answers. It is sent
-// again only if the first detector has surely not counted it and will not: it refused the
-// batch, it is gone, or it is frozen and will refuse waiting messages when it returns.
+// attempt is a batch that waits for its decisions, which may come in several answers. It is
+// sent again only if the first detector certainly has not counted it and will not: the
+// detector refused the batch, is gone, or is frozen and will refuse waiting messages when it
+// resumes.
 type attempt struct {
 	c    *Checker
 	lane *lane
 	// key is the caller of the first check, whose detectors take the batch.
 	key uint64
-	// message is sent, or body, which is the same encoded.
+	// message is sent within the process, else body, its encoding.
 	message proto.Message
 	body    []byte
-	// until is when it is too late to send it again.
+	// until is the time after which it is not sent again.
 	until    time.Time
 	awaited  natskit.Awaited
 	tries    atomic.Int32
 	underway atomic.Int32
-	// counted says that a detector has answered with decisions.
+	// counted is set after a detector answered with decisions.
 	counted atomic.Bool
 	// leave ends the batch's place in the queue, once.
 	leave func()
 	once  sync.Once
 
 	mu sync.Mutex
-	// asked are the detectors that it was sent to by name.
+	// asked are the detectors to which it was sent by name.
 	asked []string
-	// open are the calls without a decision, by their places in the batch; nil for others.
+	// open are the calls without a decision, by their index in the batch; nil for decided
+	// ones.
 	open []*call
 	left int
 }
@@ -59,15 +61,14 @@ func newAttempt(c *Checker, l *lane, batch []*call, message proto.Message, body 
 	}
 }
 
-// free ends the batch's place in the queue: with the first answer, since the checks
-// that are still open wait for comparisons of texts and not for the detector.
+// free gives up the batch's place in the queue with the first answer: checks that are open
+// after it wait for semantic comparisons, not for the detector.
 func (a *attempt) free() { a.once.Do(a.leave) }
 
-// start sends the batch. If its detector falls silent, the batch is sent again while there
-// is time for that.
+// start sends the batch. If its detector falls silent, the batch is sent again while there is
+// time.
 //
-// Calls that may wait beyond the timeout keep their batch's place in the queue only until
-// then, so that others are still asked about.
+// A batch that may wait longer than the timeout keeps its place in the queue only until then.
 func (a *attempt) start() {
 	if !a.awaited.Patient.IsZero() {
 		time.AfterFunc(a.c.timeout, a.free)
@@ -77,7 +78,7 @@ func (a *attempt) start() {
 	}
 }
 
-// watch sends the batch again if its detector has fallen silent after a while.
+// watch sends the batch again if its detector falls silent.
 func (a *attempt) watch(name string) {
 	time.AfterFunc(2*a.c.timeout/5, func() {
 		switch {
@@ -90,8 +91,8 @@ func (a *attempt) watch(name string) {
 	})
 }
 
-// try sends the batch to its detector or, if that was asked before or is silent, to the next
-// of its first caller, and returns the name.
+// try sends the batch to its detector and returns the name. If that detector was asked before
+// or is silent, try sends it to the next one for the first caller.
 func (a *attempt) try() (name string) {
 	a.tries.Add(1)
 	a.underway.Add(1)
@@ -108,7 +109,7 @@ func (a *attempt) try() (name string) {
 		return a.decided(part, err)
 	}
 	switch {
-	case near, a.c.fleet.Unknown(): // there may be one detector, and it may have to beat yet
+	case near, a.c.fleet.Unknown(): // the only detector may not have sent a heartbeat yet
 		a.c.inbox.RequestParts(msg, a.message, a.awaited, answered)
 	case name != "":
 		msg.Subject = schemas.DetectorSubject(name)
@@ -119,7 +120,7 @@ func (a *attempt) try() (name string) {
 	return name
 }
 
-// detector returns whom the batch is sent to next; "" for any detector.
+// detector returns the detector to try next; "" for any.
 func (a *attempt) detector() (name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -130,8 +131,8 @@ func (a *attempt) detector() (name string) {
 	return name
 }
 
-// again sends the batch once more if there is time and no detector has counted it; false
-// if it does not.
+// again sends the batch once more if there is time and no detector has counted it, and
+// reports whether it did.
 func (a *attempt) again() bool {
 	if a.counted.Load() || a.tries.Load() >= maxTries || !time.Now().Before(a.until) {
 		return false
@@ -141,7 +142,8 @@ func (a *attempt) again() bool {
 	return true
 }
 
-// unanswered takes the error of one try. The calls without a decision get the last one.
+// unanswered handles the failure of one try. After the last one, the open calls get its
+// error.
 func (a *attempt) unanswered(name string, err error) (more bool) {
 	left := a.underway.Add(-1)
 	if name != "" && errors.Is(err, natskit.ErrNoResponder) {
@@ -157,8 +159,8 @@ func (a *attempt) unanswered(name string, err error) (more bool) {
 	return false
 }
 
-// decided takes the decisions of an answer, or that it can't be read, and reports whether
-// the try has more.
+// decided handles an answer, or the error of reading it, and reports whether the try has more
+// answers.
 func (a *attempt) decided(part *checkpb.DecisionBatch, err error) (more bool) {
 	if err == nil && !a.counted.Load() && a.refused(part) && a.again() {
 		a.underway.Add(-1)
@@ -176,13 +178,13 @@ func (a *attempt) decided(part *checkpb.DecisionBatch, err error) (more bool) {
 	return false
 }
 
-// refused reports whether a detector counted nothing of a batch since it had been frozen.
+// refused reports whether a detector counted nothing of the batch because it had been frozen.
 func (a *attempt) refused(part *checkpb.DecisionBatch) bool {
 	d := part.GetDecisions()
 	return len(d) > 0 && len(d) == len(a.open) && d[0].GetError() == checkpb.ErrorStalled
 }
 
-// deliver gives the calls their decisions; false if the answer is none to this batch.
+// deliver gives the calls their decisions; false if the answer does not fit the batch.
 func (a *attempt) deliver(part *checkpb.DecisionBatch) bool {
 	decisions, checks := part.GetDecisions(), part.GetChecks()
 	a.mu.Lock()
@@ -208,14 +210,14 @@ func (a *attempt) deliver(part *checkpb.DecisionBatch) bool {
 	return true
 }
 
-// waits reports whether a call has no decision yet.
+// waits reports whether any call has no decision yet.
 func (a *attempt) waits() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.left > 0
 }
 
-// fail gives an error to the calls without a decision.
+// fail fails the calls without a decision.
 func (a *attempt) fail(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

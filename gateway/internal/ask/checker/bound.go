@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// maxName bounds the names that clients choose, in bytes: models and tools.
+	// maxName bounds the names of models and tools, which clients choose, in bytes.
 	maxName = 256
-	// largeCheck is the size from which a check travels alone, in bytes, so that no
-	// message becomes too long by what others sent.
+	// largeCheck is the size, in bytes, from which a check has a message of its own, so that
+	// others can't make its message too long.
 	largeCheck = maxMessage / maxBatch
 	// maxMessage is the longest message that is sent; servers take 1 MiB.
 	maxMessage = 960 << 10
 )
 
-// bound shortens the names that a client chose.
+// bound shortens the names that the client chose.
 func bound(check *checkpb.Check) {
 	check.Model = bounded.Name(check.GetModel(), maxName)
 	for _, w := range check.GetWatches() {

@@ -2,7 +2,7 @@
 // decides from the blocks that stand without a round trip, follows those that detectors
 // publish, and reports the hits on them.
 //
-// It counts nothing itself, and knows neither how a check is made nor how a decision is
+// It counts nothing itself. It knows neither how a check is made nor how a decision is
 // carried out.
 package checker
 
@@ -33,18 +33,16 @@ import (
 const (
 	// maxBatch is how many checks share a message.
 	maxBatch = 64
-	// maxSent is how many messages are on their way to a detector at once; checks that
-	// come meanwhile share the next one. With fewer to each of several, all would wait.
+	// maxSent is how many messages to one detector are in flight at once; checks that come
+	// meanwhile share the next one.
 	maxSent = 4
-	// maxWaiting is the largest number of checks that wait for a message; one caller may have
-	// half of them.
+	// maxWaiting bounds the checks that wait for a message; one caller may have half of them.
 	maxWaiting = 8192
-	// maxWait bounds how long a check waits for its decision while detectors decide
-	// others.
+	// maxWait bounds the wait for a decision while detectors decide other checks.
 	maxWait = time.Second
 )
 
-// Why a request has no decision, in the words of metrics and headers.
+// Reasons for having no decision, as metrics and headers name them.
 var (
 	ErrNoDetector = errors.New("no-detector")
 	ErrTimeout    = errors.New("timeout")
@@ -62,8 +60,7 @@ type Checker struct {
 
 	inbox *natskit.Inbox
 	mu    sync.Mutex
-	// lanes have the checks by detector. patrolling says that all that wait are looked at
-	// from time to time.
+	// lanes have the checks by detector. patrolling is set while a patrol is due.
 	lanes      map[string]*lane
 	patrolling bool
 	starved    func() bool
@@ -82,10 +79,10 @@ type call struct {
 	ctx   context.Context
 	check *checkpb.Check
 	at    time.Time
-	// patient is until when the call may wait while no detector decides; zero for the
-	// timeout.
+	// patient is the time until which the call may wait beyond the timeout; zero for no
+	// longer.
 	patient time.Time
-	// counted says that its message is one of the lane's.
+	// counted is set if its message counts as one of the lane's maxSent.
 	counted bool
 	done    chan answer
 }
@@ -95,8 +92,8 @@ type answer struct {
 	err      error
 }
 
-// New returns a checker that waits at most timeout for a decision, and longer while its
-// detector decides other checks, this process waits for a processor, or a prompt came often.
+// New returns a checker that waits at most timeout for a decision, or longer while its
+// detector decides other checks, this process lacks a processor, or the prompt is frequent.
 func New(nc *natskit.Conn, timeout time.Duration, now func() time.Time, reg prometheus.Registerer) *Checker {
 	c := &Checker{
 		nc: nc, timeout: timeout, now: now, starved: new(natskit.Starvation).Since, inbox: natskit.NewInbox(nc, timeout),
@@ -108,13 +105,13 @@ func New(nc *natskit.Conn, timeout time.Duration, now func() time.Time, reg prom
 	return c
 }
 
-// Prefer makes checks go to a detector of the same process, if there is one. It is called
-// before the first check.
+// Prefer sends checks to a detector of the same process, if there is one. It is called before
+// the first check.
 func (c *Checker) Prefer(l *natskit.InProcess) { c.inbox.Prefer(l) }
 
-// Check returns the decision on a check, or one of this package's errors if there was none
-// in time. local says that the decision comes from a block in force. After a reconnect a
-// detector is asked about each block; until one answers, the block stays in force.
+// Check returns the decision on a check, or one of this package's errors if there is none in
+// time. local is set if it comes from a block in force. After a reconnect, a detector is
+// asked about each block; until one answers, the block stays in force.
 func (c *Checker) Check(ctx context.Context, check *checkpb.Check) (decision *checkpb.Decision, local bool, err error) {
 	if standing := c.blocks.Decision(c.now(), check); standing != nil {
 		return standing, true, nil
@@ -161,7 +158,8 @@ func (c *Checker) ask(ctx context.Context, check *checkpb.Check) (*checkpb.Decis
 	}
 }
 
-// newHit returns an id for a check, which may be sent to more than one detector.
+// newHit returns a random id for a check, by which detectors recognize one that is sent
+// twice.
 func newHit() string {
 	var random [6]byte
 	binary.BigEndian.PutUint32(random[:], rand.Uint32())
@@ -169,8 +167,8 @@ func newHit() string {
 	return base64.RawURLEncoding.EncodeToString(random[:])
 }
 
-// enqueue returns the lane of a call to the named detector, and whether the caller must
-// send it; if not, it shares a later message.
+// enqueue returns the lane of a call to the named detector, and whether the caller must send
+// it; otherwise it shares a later message.
 func (c *Checker) enqueue(own *call, home string) (l *lane, send bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,8 +197,8 @@ func (c *Checker) enqueue(own *call, home string) (l *lane, send bool, err error
 	return l, false, nil
 }
 
-// send sends a batch of a lane, if there is one. When it is answered and takes part in the
-// queue, the next one is sent.
+// send sends a batch of a lane, if it is not empty. If the batch has a place in the queue,
+// the next one is sent when it is answered.
 func (c *Checker) send(l *lane, batch []*call, queued bool) {
 	if len(batch) == 0 {
 		return
@@ -228,15 +226,15 @@ func (c *Checker) send(l *lane, batch []*call, queued bool) {
 	})
 	a.start()
 	if second.Swap(true) && len(next) > 0 {
-		// The answer came within the request, as from a detector of this process
-		// that is overloaded, and so may all that follow: they must take neither
-		// this caller's stack nor its time.
+		// The answer came before the request returned, as from an overloaded detector of this
+		// process, and so may the following ones: they must use neither this caller's stack
+		// nor its time.
 		go c.send(l, next, true)
 	}
 }
 
 // encode returns the message of a batch for a detector of this process, else its encoding.
-// A check in flight is not changed any more.
+// Checks in flight are not changed.
 func (c *Checker) encode(batch []*call) (message proto.Message, body []byte, err error) {
 	msg := &checkpb.CheckBatch{BudgetMs: uint32(max(c.timeout/time.Millisecond, 1)), Parts: true, PatienceMs: uint32(max(c.timeout, maxWait) / time.Millisecond), Checks: make([]*checkpb.Check, len(batch))}
 	for i, one := range batch {
@@ -264,7 +262,7 @@ func reason(err error) error {
 	}
 }
 
-// take gives a call its decision.
+// take delivers a decision to the call.
 func (one *call) take(d *checkpb.Decision) {
 	switch d.GetError() {
 	case "":
@@ -276,10 +274,10 @@ func (one *call) take(d *checkpb.Decision) {
 	}
 }
 
-// take returns the next batch of a lane, after one of the given size was answered; if there is
-// none, a later caller may send. A batch has its share of all checks that are on their way
-// or wait. With all that wait, one large message would go back and forth, and each part of
-// the system would idle while another works.
+// take returns the next batch of a lane after one of the given size was answered; if it is
+// empty, a later caller may send. A batch is a share of all checks that are in flight or
+// wait: if it were all that wait, one large message would go back and forth, and each side
+// would idle while the other works.
 func (c *Checker) take(l *lane, answered int) []*call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -303,7 +301,7 @@ func (c *Checker) take(l *lane, answered int) []*call {
 	return batch
 }
 
-// fill takes a batch of a queue, without those whose clients left.
+// fill takes a batch from a queue, without calls whose clients left.
 func fill(queue *fair.Queue[*call], most int) (batch []*call) {
 	for range queue.Len() {
 		one, _ := queue.Pop(func(*call) bool { return true })

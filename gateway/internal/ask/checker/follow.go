@@ -13,19 +13,18 @@ import (
 	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
-// reportEvery is how long hits on standing blocks are gathered. A gateway that is killed
-// loses as much.
+// reportEvery is the interval of reports of hits on standing blocks. A gateway that is killed
+// loses the hits since the last one.
 const reportEvery = 250 * time.Millisecond
 
-// lastReport bounds how long the server may take for the last report.
+// lastReport bounds the time for the last report at shutdown.
 const lastReport = time.Second
 
-// maxCooldown is the largest message about a block that is read, in bytes. Those of
-// detectors have some hundred.
+// maxCooldown bounds messages about blocks, in bytes. Those of detectors have a few hundred.
 const maxCooldown = 8 << 10
 
-// Follow keeps the blocks in step with the other gateways and the operators, and reports
-// hits on them, until the context ends.
+// Follow keeps the blocks up to date with detectors and operators, and reports hits on them,
+// until the context ends.
 func (c *Checker) Follow(ctx context.Context) error {
 	reconnected, stopListening := c.nc.Changed()
 	defer stopListening()
@@ -48,7 +47,7 @@ func (c *Checker) Follow(ctx context.Context) error {
 	}
 }
 
-// Knows reports whether a detector was heard.
+// Knows reports whether any detector was heard.
 func (c *Checker) Knows() bool { return !c.fleet.Unknown() }
 
 func (c *Checker) subscribe() (stop func(), err error) {

@@ -10,13 +10,13 @@ import (
 	"github.com/unloop/unloop/schemas/kit/fleet"
 )
 
-// home returns the detector that a check goes to; "" if no detector is known by its name
-// or one of this process decides. One detector decides all checks of a caller, and has their
-// records in its memory. Those of a caller that alone is more than half of a detector's
-// work go to two, each session to one of them: its records are its own, for the most part.
+// home returns the detector for a check; "" if none is known by name, or one of this process
+// decides. One detector decides all checks of a caller and has their records in memory. If a
+// caller alone makes more than half of a detector's work, its sessions are split between two
+// detectors: most records belong to one session.
 //
-// alone says that no gateway sends the caller's checks to another detector while all hear
-// the same beats, and shared that its checks go to two.
+// alone is set if all gateways that hear the same heartbeats send the caller's checks to this
+// detector, shared if two detectors get them.
 func (c *Checker) home(check *checkpb.Check) (name string, alone, shared bool) {
 	key := fleet.Hash(check.GetIdentity().GetCaller())
 	choice := c.fleet.Choose(key)
@@ -33,11 +33,11 @@ func (c *Checker) home(check *checkpb.Check) (name string, alone, shared bool) {
 }
 
 const (
-	// heatSlots is how many callers are told apart; those that share a slot count together.
+	// heatSlots is the number of counters; callers with the same slot count together.
 	heatSlots = 1024
 	// heatLasts is the number of checks after which all counts are halved.
 	heatLasts = 1 << 14
-	// heatFrom is the number of checks from which a caller can be hot.
+	// heatFrom is the least number of checks of a hot caller.
 	heatFrom = 64
 )
 
@@ -48,8 +48,8 @@ type heat struct {
 	all   uint32
 }
 
-// hot notes a check of a caller, and reports whether its checks are more than half of an
-// equal share of n detectors.
+// hot counts a check of a caller, and reports whether the caller makes more than half of one
+// detector's work, if n share all of it equally.
 func (h *heat) hot(caller uint64, n int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,19 +66,19 @@ func (h *heat) hot(caller uint64, n int) bool {
 	return *slot >= heatFrom && uint64(*slot)*2*uint64(n) > uint64(h.all)
 }
 
-// lane has the checks for one detector, or, without a name, for any of them.
+// lane has the checks for one detector, or for any if it has no name.
 type lane struct {
 	name string
-	// waiting are the checks that wait for a message; their callers take turns. patience are
-	// those of them that may wait beyond the timeout, which share no message with the others.
+	// waiting are the checks that wait for a message; callers take turns. patience are those
+	// that may wait longer than the timeout, which share no message with others.
 	waiting, patience fair.Queue[*call]
-	// turn says that the next message is for patience.
+	// turn is set if the next message is for patience.
 	turn bool
-	// sent is the number of messages on their way that take part in the queue, asked
-	// that of the checks in them.
+	// sent is the number of messages in flight that count for maxSent, asked that of their
+	// checks.
 	sent, asked int
-	// answered is the time of the last decision: until then, the detector was busy with
-	// other checks.
+	// answered is the time of the last decision; until then, the detector was busy with other
+	// checks.
 	answered time.Time
 }
 
@@ -92,11 +92,11 @@ func (c *Checker) lane(name string) *lane {
 	return l
 }
 
-// queued is how many checks wait for a message.
+// queued returns how many checks wait for a message.
 func (l *lane) queued() int { return l.waiting.Len() + l.patience.Len() }
 
-// queued is how many checks wait for messages, and how many of them are a caller's; the
-// lock is held.
+// queued returns how many checks wait for messages in all lanes, and how many of them are the
+// caller's; the lock is held.
 func (c *Checker) queued(caller fair.Caller) (all, own int) {
 	for _, l := range c.lanes {
 		all += l.queued()

@@ -15,9 +15,9 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
-// outcomes are reports of failed requests that detectors have not stored yet. A check of
-// the same request waits for them: else the replay of a request that failed could count
-// before the detectors know that it is one.
+// outcomes are the reports of failed requests that detectors have not stored yet. Checks of
+// the same request wait for them: otherwise a retry could count before the detectors know
+// that the first try failed.
 type outcomes struct {
 	mu   sync.Mutex
 	open map[string]chan struct{}
@@ -25,10 +25,10 @@ type outcomes struct {
 
 func newOutcomes() *outcomes { return &outcomes{open: map[string]chan struct{}{}} }
 
-// outcomeKey is how much of a fingerprint tells requests apart here.
+// outcomeKey is the length of the prefixes of fingerprints that are compared.
 const outcomeKey = 16
 
-// outcomeKeys returns what a check and the check of its replay have in common.
+// outcomeKeys returns keys that a check shares with the check of a retry.
 func outcomeKeys(check *checkpb.Check) []string {
 	keys := make([]string, 0, len(check.GetCounters())+len(check.GetSemantics()))
 	add := func(of []byte) { keys = append(keys, string(of[:min(len(of), outcomeKey)])) }
@@ -41,7 +41,7 @@ func outcomeKeys(check *checkpb.Check) []string {
 	return keys
 }
 
-// begin notes a report and returns what ends it.
+// begin registers a report, and returns the function that ends it.
 func (o *outcomes) begin(check *checkpb.Check) (end func()) {
 	keys, stored := outcomeKeys(check), make(chan struct{})
 	o.mu.Lock()
@@ -61,8 +61,7 @@ func (o *outcomes) begin(check *checkpb.Check) (end func()) {
 	}
 }
 
-// wait returns when the reports that concern a check are stored, at the latest after a
-// while.
+// wait waits until the reports about a check are stored, at most for patience.
 func (o *outcomes) wait(ctx context.Context, check *checkpb.Check, patience time.Duration) {
 	reports := o.about(check)
 	if len(reports) == 0 {
@@ -81,7 +80,7 @@ func (o *outcomes) wait(ctx context.Context, check *checkpb.Check, patience time
 	}
 }
 
-// about returns the reports that concern a check.
+// about returns the open reports about a check.
 func (o *outcomes) about(check *checkpb.Check) (reports []chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -96,10 +95,9 @@ func (o *outcomes) about(check *checkpb.Check) (reports []chan struct{}) {
 	return reports
 }
 
-// Outcome reports that a counted request had no effect, so that its repetition is no
-// loop; if that is lost with the connection, the repetition counts. aborted says that the
-// client left while the answer came. Checks of the same request wait until a detector has
-// stored it.
+// Outcome reports that a counted request had no effect, so that its retry is no loop. aborted
+// is set if the client left during the answer. Checks of the same request wait until a
+// detector has stored the report; if it is lost, the retry counts.
 func (c *Checker) Outcome(check *checkpb.Check, aborted bool) {
 	o := checkpb.OutcomeOf(check)
 	o.Aborted = aborted
@@ -111,7 +109,7 @@ func (c *Checker) Outcome(check *checkpb.Check, aborted bool) {
 	c.tell(fleet.Hash(check.GetIdentity().GetCaller()), body, end)
 }
 
-// Correct reports the differences between a caller's reservations and the real cost. If the
+// Correct reports the differences between a caller's reservations and the actual cost. If the
 // message is lost, the reservations stay.
 func (c *Checker) Correct(caller string, corrections []*checkpb.Correction) {
 	body, err := proto.Marshal(&checkpb.Outcome{Corrections: corrections})
@@ -120,9 +118,9 @@ func (c *Checker) Correct(caller string, corrections []*checkpb.Correction) {
 	}
 }
 
-// tell sends an outcome to the caller's detector, which has the records that it changes in
-// its memory, or to any detector if that takes none under its name. It calls end when the
-// outcome is stored, or when nobody says so.
+// tell sends an outcome to the caller's detector, which has the records in memory, or to any
+// detector if that one is gone. It calls end when the outcome is stored, or when there is no
+// answer.
 func (c *Checker) tell(caller uint64, body []byte, end func()) {
 	anybody := func() {
 		c.inbox.Request(&nats.Msg{Subject: schemas.SubjectOutcome, Data: body}, func([]byte, error) { end() })

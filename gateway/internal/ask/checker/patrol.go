@@ -8,16 +8,16 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
-// awaited returns since when a call's decision is waited for: since it was asked, or since
-// the last decision on another one. A detector that is gone costs the timeout, and not the
-// time that it was busy before.
+// awaited returns the time limits of a call. Its timeout starts when it was asked, or with
+// the last decision on another call: waiting for a detector that is gone costs only the
+// timeout.
 func (c *Checker) awaited(l *lane, one *call) natskit.Awaited {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return natskit.Awaited{From: l.begun(one), Until: one.at.Add(max(c.timeout, maxWait)), Patient: one.patient}
 }
 
-// begun is when the timeout of a call began; the lock is held.
+// begun returns the start of a call's timeout; the lock is held.
 func (l *lane) begun(one *call) time.Time {
 	if l.answered.After(one.at) {
 		return l.answered
@@ -25,24 +25,24 @@ func (l *lane) begun(one *call) time.Time {
 	return one.at
 }
 
-// noteAnswer notes that a detector decides.
+// noteAnswer records that the lane's detector is deciding.
 func (c *Checker) noteAnswer(l *lane) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l.answered = time.Now()
 }
 
-// patrolLater looks at the calls that wait for a message after a while; the lock is held.
+// patrolLater schedules a patrol; the lock is held.
 func (c *Checker) patrolLater() {
 	began := time.Now()
 	time.AfterFunc(c.timeout/10, func() {
-		runtime.Gosched() // behind the answers that wait for a processor
+		runtime.Gosched() // let answers that wait for a processor come first
 		c.patrol(c.starved() || time.Since(began) > c.timeout/5)
 	})
 }
 
-// patrol fails the calls that have waited for a message too long. While the process is
-// starved, answers wait for a processor, too.
+// patrol fails the calls that have waited too long for a message. While the process is
+// starved, that time does not count: answers wait for a processor, too.
 func (c *Checker) patrol(starved bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,8 +73,8 @@ func (c *Checker) failOverdue(l *lane, now time.Time) {
 	}
 }
 
-// overdue returns why a call waits no longer for a message; nil if it does. The lock is
-// held.
+// overdue returns the error of a call that has waited too long for a message; nil for others.
+// The lock is held.
 func (c *Checker) overdue(l *lane, one *call, now time.Time) error {
 	switch {
 	case now.Sub(l.begun(one)) >= c.timeout && (!now.Before(one.patient) || c.nc.Silent()):

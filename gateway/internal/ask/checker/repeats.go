@@ -10,21 +10,19 @@ import (
 )
 
 const (
-	// oftenWithin and oftenFrom say when a prompt came often: so many times within that time,
-	// this one included. Those before may pass without a decision, and so may those that a
-	// policy lets through.
+	// A prompt is frequent if it came at least oftenFrom times within oftenWithin.
 	oftenWithin = 10 * time.Second
 	oftenFrom   = 2
 	// maxRepeats bounds the prompts that are remembered.
 	maxRepeats = 10_000
-	// maxPatient is how many checks may wait for longer than the timeout at once.
+	// maxPatient bounds the checks that may wait longer than the timeout at once.
 	maxPatient = 1024
-	// parted is the length of the part of a fingerprint that names a prompt.
+	// parted is the length of the prefix of a parted fingerprint that identifies the prompt.
 	parted = 16
 )
 
-// repeats knows which prompts came often in the last seconds. It only remembers hashes: if
-// two are the same, a prompt waits longer that need not.
+// repeats counts recent prompts. It only keeps hashes: after a collision, a prompt may wait
+// longer than necessary.
 type repeats struct {
 	seed maphash.Seed
 	mu   sync.Mutex
@@ -38,7 +36,7 @@ type repeat struct {
 
 func newRepeats() *repeats { return &repeats{seed: maphash.MakeSeed(), seen: map[uint64]repeat{}} }
 
-// often notes a check, and reports whether one of what it counts came often.
+// often counts a check, and reports whether any of its prompts is frequent.
 func (r *repeats) often(check *checkpb.Check, now time.Time) (often bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,9 +72,10 @@ func (r *repeats) key(c *checkpb.Counter) uint64 {
 	return h.Sum64()
 }
 
-// patient notes a check, and returns until when it may wait for a decision beyond the
-// timeout, since its prompt came often: on a busy machine, a loop would pass otherwise.
-// Zero is no longer than the timeout. The caller gives its place back.
+// patient counts a check. If its prompt is frequent, patient returns the time until which the
+// check may wait beyond the timeout: on a busy machine, a loop would pass otherwise. It
+// returns zero for other checks. For a nonzero result the caller must decrement patients
+// afterwards.
 func (c *Checker) patient(check *checkpb.Check, now time.Time) time.Time {
 	if check.GetPeek() || !c.repeats.often(check, now) {
 		return time.Time{}

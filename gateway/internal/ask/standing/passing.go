@@ -7,18 +7,18 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-// maxHitTimes bounds the hit times that are kept of a block.
+// maxHitTimes bounds the hit times kept for a block.
 const maxHitTimes = 64
 
-// passing computes when a blocked request passes if no other is sent. Hits on the block
-// count too, and put that off.
+// passing computes when a blocked request would pass if none were sent before. Hits on the
+// block count, too, and delay it.
 type passing struct {
-	// first is the moment that the detector named; zero for none.
+	// first is the time that the detector named; zero for none.
 	first time.Time
 	last  time.Time
 	// hits are the newest hit times of a sliding window, oldest first.
 	hits []time.Time
-	// missing says that older hits were forgotten.
+	// missing is set if older hits were dropped.
 	missing bool
 }
 
@@ -44,8 +44,8 @@ func (p *passing) hit(now time.Time) {
 	}
 }
 
-// after returns the milliseconds until the request passes; left is the rest of its block.
-// It returns 0 where the detector named no moment.
+// after returns the milliseconds until the request passes; left is the time until its block
+// ends. It returns 0 if the detector named no time.
 func (p *passing) after(c *checkpb.Counter, steps []*checkpb.Step, now time.Time, left time.Duration) uint32 {
 	if p.first.IsZero() {
 		return 0
@@ -56,7 +56,8 @@ func (p *passing) after(c *checkpb.Counter, steps []*checkpb.Step, now time.Time
 	case checkpb.Window_WINDOW_FIXED:
 		wait = max(wait, p.first.Sub(now))
 	case checkpb.Window_WINDOW_SLIDING:
-		// With the next one, the window may have one hit fewer than the count that stops.
+		// Before the next request, the window may hold one hit fewer than the count that
+		// stops.
 		i := len(p.hits) - (stopsAt(steps) - 1)
 		switch {
 		case i >= 0 && i < len(p.hits):
@@ -75,7 +76,7 @@ func stopping(steps []*checkpb.Step) bool {
 	return len(steps) == 0 || slices.ContainsFunc(steps, func(s *checkpb.Step) bool { return s.GetAction().Stops() })
 }
 
-// stopsAt is the least count that stops a request.
+// stopsAt returns the lowest count that stops a request.
 func stopsAt(steps []*checkpb.Step) int {
 	for _, s := range steps {
 		if s.GetAction().Stops() {

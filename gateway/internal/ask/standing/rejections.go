@@ -10,16 +10,16 @@ const (
 	rejectionFor = 15 * time.Minute
 	// maxRejections bounds the conversations that are remembered.
 	maxRejections = 10_000
-	// maxTimes is the highest number of times that is distinguished.
+	// maxTimes is the highest count that is distinguished.
 	maxTimes = 3
 )
 
-// Conversation names a conversation of a caller: by its session, or without one by the
-// blocked fingerprint.
+// Conversation identifies a conversation by its caller and its session, or the blocked
+// fingerprint if it has no session.
 type Conversation struct{ Caller, Session string }
 
-// Rejections remembers which conversations were rejected, and how often they came back
-// nevertheless. The zero value is ready to use; many goroutines may use it at once.
+// Rejections remembers which conversations were rejected, and how often they came back. The
+// zero value is ready to use. It is safe for concurrent use.
 type Rejections struct {
 	mu    sync.Mutex
 	known map[Conversation]rejection
@@ -32,9 +32,9 @@ type rejection struct {
 	answered time.Time
 }
 
-// Times returns how often the conversation of a rejected request came back after it had
-// been rejected, this time included; 0 the first time. A request that arrived before the
-// last answer was sent could not heed that.
+// Times returns how often a conversation came back after its first rejection, this time
+// included. A request that arrived before the last rejection was sent does not count: its
+// client could not have heeded it.
 func (t *Rejections) Times(arrived time.Time, c Conversation) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -49,7 +49,7 @@ func (t *Rejections) Times(arrived time.Time, c Conversation) int {
 	}
 }
 
-// Answered notes that a conversation was rejected, for the times-th time after the first.
+// Answered records a rejection of a conversation; times is the result of Times.
 func (t *Rejections) Answered(now time.Time, c Conversation, times int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -62,8 +62,8 @@ func (t *Rejections) Answered(now time.Time, c Conversation, times int) {
 	t.known[c] = rejection{uint8(min(times, maxTimes)), now}
 }
 
-// sweep drops expired conversations, and all if that is not enough or was tried a moment
-// ago: whoever is rejected under ever new names restarts.
+// sweep drops expired conversations. If that is not enough, or was done less than a minute
+// ago, it drops all: a client that keeps changing its name starts over.
 func (t *Rejections) sweep(now time.Time) {
 	if now.Sub(t.lastSweep) >= time.Minute {
 		t.lastSweep = now

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// maxAge is how long a request is known. Policies, overrides and their times may
-	// change meanwhile, and none of them may take a second.
+	// maxAge is how long a request is remembered. Changes of policies and overrides must take
+	// effect within a second.
 	maxAge = 250 * time.Millisecond
-	// maxRequests bounds the requests that are known.
+	// maxRequests bounds the requests that are remembered.
 	maxRequests = 10_000
 )
 
-// Raw is a request as it came: all that its check can be made of.
+// Raw is a request as received: everything that its check can depend on.
 type Raw struct {
 	Method, Target, Host string
 	// Peer is the client's address without its port.
@@ -31,13 +31,12 @@ type Raw struct {
 // Digest identifies a raw request. The zero value identifies none.
 type Digest [2]uint64
 
-// Requests remembers requests that were blocked a moment ago by their bytes, with the check
-// that was made of each. B is the basis of a check, such as the policies in force: with
-// another basis a request is not known. K is anything that is kept with a request. Make it
-// with NewRequests; many goroutines may use it at once.
+// Requests remembers recently blocked requests by their bytes, with their checks. B is the
+// basis of a check, such as the policies in force; with another basis, a request is unknown.
+// K is kept with a request. Make it with NewRequests. It is safe for concurrent use.
 type Requests[B comparable, K any] struct {
 	blocks *Blocks
-	// Two seeds make a digest of 128 bits, which nobody outside can aim at.
+	// Two random seeds make a digest of 128 bits that clients can't forge.
 	seeds [2]maphash.Seed
 	mu    sync.Mutex
 	known map[Digest]request[B, K]
@@ -60,16 +59,16 @@ func NewRequests[B comparable, K any](blocks *Blocks) *Requests[B, K] {
 	}
 }
 
-// Any reports whether there is any request, so that it is worth while to make a digest.
+// Any reports whether any request is remembered, so that computing a digest is worthwhile.
 func (s *Requests[B, K]) Any() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.known) > 0
 }
 
-// Decision returns the check of a known request, the value kept with it, and the decision
-// by the blocks in force. The decision is nil if the request is unknown or no longer
-// blocked. Like Blocks.Decision it keeps the hit for the next report.
+// Decision returns the check of a known request, the value kept with it, and the decision by
+// the blocks in force; a nil decision if the request is unknown or no longer blocked. Like
+// Blocks.Decision, it keeps the hit for the next report.
 func (s *Requests[B, K]) Decision(now time.Time, d Digest, basis B) (check *checkpb.Check, kept K, decision *checkpb.Decision) {
 	s.mu.Lock()
 	r, known := s.known[d]
@@ -80,7 +79,7 @@ func (s *Requests[B, K]) Decision(now time.Time, d Digest, basis B) (check *chec
 	return r.check, r.kept, s.blocks.Decision(now, r.check)
 }
 
-// Remember keeps a request that is blocked now, and makes room if there is none.
+// Remember keeps a request that is now blocked.
 func (s *Requests[B, K]) Remember(now time.Time, d Digest, basis B, check *checkpb.Check, kept K) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,8 +89,8 @@ func (s *Requests[B, K]) Remember(now time.Time, d Digest, basis B, check *check
 	s.known[d] = request[B, K]{check: check, basis: basis, kept: kept, until: now.Add(maxAge)}
 }
 
-// sweep drops expired requests, and all if that is not enough: a loop whose requests are
-// never the same bytes twice would fill the memory with their checks.
+// sweep drops expired requests; all if that is not enough: a loop whose requests always
+// differ in some byte would fill the memory with checks.
 func (s *Requests[B, K]) sweep(now time.Time) {
 	s.lastSweep = now
 	for d, r := range s.known {
@@ -104,8 +103,8 @@ func (s *Requests[B, K]) sweep(now time.Time) {
 	}
 }
 
-// Digest returns the digest of a request. Headers are added up, since they come in no
-// order.
+// Digest returns the digest of a request. The hashes of headers are added, because maps have
+// no order.
 func (s *Requests[B, K]) Digest(r *Raw) Digest {
 	var room [512]byte
 	b := room[:0]

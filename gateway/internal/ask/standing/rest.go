@@ -7,20 +7,19 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-// restFor is how long it is known what else stops a request whose rules and counters go
-// on beside its block.
+// restFor is how long a detector's answer about rules and other counters is valid.
 const restFor = time.Second
 
-// rest is what a detector said about all that stops a blocked request.
+// rest is a detector's answer about everything that stops a blocked request.
 type rest struct {
 	asked time.Time
-	// answered says that a detector answered.
+	// answered is set if a detector answered.
 	answered bool
-	// after is when the request passes, in milliseconds from then on; lasting says that
-	// it never does.
+	// after is the time from then until the request passes, in milliseconds; lasting is set
+	// if it never does.
 	after   uint64
 	lasting bool
-	// tools are the findings that stop the request as well and name a tool.
+	// tools are the other findings that stop the request and name a tool.
 	tools []*checkpb.Finding
 }
 
@@ -34,9 +33,9 @@ func toolsOf(d *checkpb.Decision) (out []*checkpb.Finding) {
 	return out
 }
 
-// beside returns when everything other than its blocks lets a blocked request pass. known
-// says that no detector needs to be asked. Results of watches are valid as long as the
-// block, those of rules and other counters for a moment.
+// beside returns when a blocked request would pass everything except its blocks. known is set
+// if no detector needs to be asked: results of watches are valid as long as the block, those
+// of rules and other counters for restFor.
 func beside(now time.Time, check *checkpb.Check, blocked []hit) (after uint64, lasting, known bool) {
 	counts, watches := counted(check, blocked), slices.ContainsFunc(check.GetWatches(), func(w *checkpb.ToolWatch) bool { return !w.GetShadow() })
 	doubted := slices.ContainsFunc(blocked, func(h hit) bool { return h.doubted })
@@ -54,7 +53,7 @@ func beside(now time.Time, check *checkpb.Check, blocked []hit) (after uint64, l
 	return after, lasting, known && !doubted
 }
 
-// counted reports whether a rule, or a counter that is not blocked, may stop the request.
+// counted reports whether a rule, or a counter without a block, may stop the request.
 func counted(check *checkpb.Check, blocked []hit) bool {
 	return slices.ContainsFunc(check.GetLimits(), func(l *checkpb.Limit) bool { return !l.GetShadow() }) ||
 		slices.ContainsFunc(check.GetCounters(), func(c *checkpb.Counter) bool {

@@ -1,10 +1,9 @@
-// Package standing remembers which blocks stand, so that a gateway refuses a looping agent
-// without asking a detector. A block is known by the fingerprint that it is for, and a
-// blocked request by its raw bytes, so that an exact repetition is not even parsed.
+// Package standing remembers the blocks in force, so that a gateway refuses a looping agent
+// without asking a detector. It knows blocks by their fingerprints, and blocked requests by
+// their raw bytes, so that an exact repetition is not even parsed.
 //
-// It counts nothing itself: it remembers findings of detectors, and hands the hits on them
-// out to be reported. It has no clock, and knows neither how findings arrive nor how a
-// refusal looks.
+// It counts nothing itself: it collects the hits on blocks, to be reported to the detectors.
+// It has no clock, and knows neither how findings arrive nor what a refusal looks like.
 package standing
 
 import (
@@ -27,17 +26,17 @@ const (
 	// any other.
 	maxBlocks  = 100_000
 	maxReports = 10_000
-	// maxHitsPerReport is the most that a detector accepts in one message.
+	// maxHitsPerReport is the most hits that a detector accepts in one message.
 	maxHitsPerReport = 1 << 20
-	// lateness is how much later the same block seems to end by a message that was under
-	// way for longer.
+	// lateness is how much later a block may seem to end by a message that was in flight for
+	// longer.
 	lateness = time.Second
-	// usualKey is room for a key, or for a report's id, without an allocation.
+	// usualKey is the size up to which keys and ids of reports need no allocation.
 	usualKey = 128
 )
 
-// Blocks are the blocks in force by fingerprint, and the hits on them that no detector
-// knows yet. Make it with New; many goroutines may use it at once.
+// Blocks are the blocks in force, and the hits on them that are not reported yet. Make it
+// with New. It is safe for concurrent use.
 type Blocks struct {
 	mu       sync.Mutex
 	standing map[string]*block
@@ -50,9 +49,9 @@ type block struct {
 	learned time.Time
 	until   time.Time
 	hits    uint32
-	// doubted says that a release may have been missed since.
+	// doubted is set if a release may have been missed.
 	doubted bool
-	// passing is when the request passes if no other is sent.
+	// passing computes when the request passes if none is sent before.
 	passing passing
 	rest    rest
 }
@@ -62,8 +61,8 @@ func New() *Blocks {
 	return &Blocks{standing: map[string]*block{}, reports: map[string]*checkpb.Check{}}
 }
 
-// appendKey appends the key of a counter: policy, detector and fingerprint, the first two
-// behind their length.
+// appendKey appends the key of a counter: policy and detector, each preceded by its length,
+// and the fingerprint.
 func appendKey(b []byte, policy, detector string, fingerprint []byte) []byte {
 	return append(appendField(appendField(b, policy), detector), fingerprint...)
 }
@@ -72,21 +71,21 @@ func appendField(b []byte, field string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(field))), field...)
 }
 
-// longest is how long a counter's own parameters let it block. A finding that says more
-// is forged, or older than the policy.
+// longest returns the longest block that a counter's parameters allow. A finding with a
+// longer one is forged, or older than the policy.
 func longest(c *checkpb.Counter) time.Duration {
 	return time.Duration(max(c.GetWindowSeconds(), c.GetCooldownSeconds())) * time.Second
 }
 
-// Len is the number of blocks.
+// Len returns the number of blocks.
 func (s *Blocks) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.standing)
 }
 
-// Releases counts the calls of Forget: a decision that was made meanwhile may be older
-// than the release.
+// Releases returns how often blocks may have been released. A decision during which it
+// changes may be older than the release.
 func (s *Blocks) Releases() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,17 +97,16 @@ func Stands(f *checkpb.Finding) bool {
 	return !f.GetShadow() && f.GetAction().Stops() && f.GetBlockedMs() > 0
 }
 
-// Learn remembers findings that block further requests, without the rest of their
-// decision.
+// Learn remembers published findings that block further requests.
 func (s *Blocks) Learn(now time.Time, findings ...*checkpb.Finding) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.put(now, rest{}, findings)
 }
 
-// Confirm takes a detector's decision on a check: the findings that block further requests,
-// and what else stops this one. The doubted blocks of the check's counters that are not
-// among them have ended.
+// Confirm remembers a detector's decision on a check: the findings that block further
+// requests, and what else stops this one. Doubted blocks of the check's counters that it does
+// not confirm have ended.
 func (s *Blocks) Confirm(now time.Time, check *checkpb.Check, d *checkpb.Decision) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,8 +146,8 @@ func (s *Blocks) put(now time.Time, with rest, findings []*checkpb.Finding) {
 	}
 }
 
-// echoes reports whether a finding that is published is one that is known. Its time left
-// is from when it was sent: of a gateway that could not run, that may be long ago.
+// echoes reports whether a published finding is a known one. Its remaining time counts from
+// its sending, which may be long ago if this process was suspended.
 func echoes(known, published *checkpb.Finding) bool {
 	return known.GetLoopId() != "" && known.GetLoopId() == published.GetLoopId() &&
 		known.GetHitCount() == published.GetHitCount() && known.GetBlockedMs() == published.GetBlockedMs()
@@ -160,10 +158,10 @@ func (s *Blocks) Forget(refs ...*checkpb.CounterRef) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.released++
-	clear(s.reports) // hits on what was released must not bring it back
+	clear(s.reports) // hits on released blocks must not bring them back
 	for _, ref := range refs {
 		delete(s.standing, string(appendKey(nil, ref.GetPolicy(), ref.GetDetector(), ref.GetFingerprint())))
-		if len(ref.GetFingerprint()) < sha256.Size { // of a record and all its parts
+		if len(ref.GetFingerprint()) < sha256.Size { // a record with all its parts
 			maps.DeleteFunc(s.standing, func(_ string, b *block) bool {
 				f := b.finding
 				return f.GetPolicy() == ref.GetPolicy() && f.GetDetector() == ref.GetDetector() && bytes.HasPrefix(f.GetFingerprint(), ref.GetFingerprint())
@@ -172,27 +170,27 @@ func (s *Blocks) Forget(refs ...*checkpb.CounterRef) {
 	}
 }
 
-// Doubt notes that releases may have been missed: a detector is to be asked about each
-// block before it decides again.
+// Doubt is called after releases may have been missed: each block decides again only after a
+// detector has confirmed it.
 func (s *Blocks) Doubt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.released++
-	clear(s.reports) // hits on what was released must not bring it back
+	clear(s.reports) // hits on released blocks must not bring them back
 	for _, b := range s.standing {
 		b.doubted = true
 	}
 }
 
-// Decision returns the decision on a check if one of its counters is blocked beyond doubt,
-// and otherwise nil. It keeps the hit for the next report, for all counters of the check.
-// It is nil, too, if a detector must be asked what else stops the request.
+// Decision returns the decision on a check if one of its counters has an undoubted block. It
+// returns nil otherwise, or if a detector must be asked what else stops the request. It keeps
+// the hit for the next report, for all counters of the check.
 func (s *Blocks) Decision(now time.Time, check *checkpb.Check) *checkpb.Decision {
 	return s.decide(now, check, false)
 }
 
-// Doubted is Decision for a check that no detector has answered: doubted blocks stay in
-// force, and nothing else is asked about for a while.
+// Doubted is Decision for a check that no detector answered: doubted blocks stay in force,
+// and nothing else is asked about for restFor.
 func (s *Blocks) Doubted(now time.Time, check *checkpb.Check) *checkpb.Decision {
 	return s.decide(now, check, true)
 }
@@ -232,8 +230,8 @@ func (s *Blocks) decide(now time.Time, check *checkpb.Check, doubted bool) *chec
 	return out
 }
 
-// hit is a counter of a check, by its own steps or those of all sessions together, with its
-// block.
+// hit is a counter of a check with a block in force, and the steps that led to it: its own,
+// or those of all sessions together.
 type hit struct {
 	*block
 	counter *checkpb.Counter
@@ -276,7 +274,7 @@ func (s *Blocks) standingAt(now time.Time, c *checkpb.Counter, fingerprint []byt
 	return b
 }
 
-// at returns the finding of the block at a time. A peek is not a hit.
+// at returns the block's finding at a time. It counts a hit unless it is a peek.
 func (h *hit) at(now time.Time, peek bool) *checkpb.Finding {
 	b := h.block
 	if !peek && !h.counter.GetSample() {
@@ -291,7 +289,7 @@ func (h *hit) at(now time.Time, peek bool) *checkpb.Finding {
 	return f
 }
 
-// report adds a hit to the next report. It returns false when there is no room.
+// report adds a hit to the next report; false if there is no room.
 func (s *Blocks) report(check *checkpb.Check) bool {
 	var room [usualKey]byte
 	id := room[:0] // the same for checks with the same counters
@@ -310,16 +308,16 @@ func (s *Blocks) report(check *checkpb.Check) bool {
 	}
 	r := proto.CloneOf(check)
 	r.Hits = 1
-	r.Exchange, r.Semantics = nil, nil // the text of a blocked request is not compared
+	r.Exchange, r.Semantics = nil, nil // texts of blocked requests are not compared
 	for _, c := range r.GetCounters() {
-		c.Opening = nil // nor is it among what its caller sends besides
+		c.Opening = nil // nor are their openings counted
 	}
 	s.reports[string(id)] = r
 	return true
 }
 
-// TakeReports hands out the hits since the last call, as checks to be counted, and drops
-// blocks that are over.
+// TakeReports returns the hits since the last call, as checks to be counted, and drops
+// expired blocks.
 func (s *Blocks) TakeReports(now time.Time) []*checkpb.Check {
 	s.mu.Lock()
 	defer s.mu.Unlock()

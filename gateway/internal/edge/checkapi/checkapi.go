@@ -1,8 +1,8 @@
 // Package checkapi is Unloop's own HTTP API: checks of requests and tool calls that a
 // client describes instead of sending them, the same as MCP tools, and a ping.
 //
-// It reads what is described and writes decisions. How a decision is made it may not
-// know: its Decider does.
+// It reads descriptions and writes decisions. It does not know how a decision is made: its
+// Decider does.
 package checkapi
 
 import (
@@ -33,13 +33,14 @@ type Described struct {
 	// HTTP is the described request, with the headers of the check.
 	HTTP *http.Request
 	*request.Request
-	// Client is who sent the check, once it was admitted.
+	// Client sent the check; it is set after authentication.
 	Client request.Principal
 }
 
 // Decider decides about described requests.
 type Decider interface {
-	// Turn waits for the turn to read a text of n bytes, and returns what gives it back.
+	// Turn waits until a text of n bytes may be read, and returns the function that ends the
+	// turn.
 	Turn(r *http.Request, n int) (give func(), fault *client.Error)
 	// Check returns the decision about a request, and adds its headers to h.
 	Check(h http.Header, d *Described) client.Decision
@@ -52,9 +53,10 @@ type Config struct {
 	Reader  Reader
 	Gate    *admit.Gate
 	Decider Decider
-	// Ready returns why the gateway is not ready; nil if it is.
+	// Ready returns the reason for which the gateway is not ready; nil if it is.
 	Ready func() error
-	// ProofKey proves in a ping that the user of the gateway runs it; "" proves nothing.
+	// ProofKey proves in the answer to a ping that this user runs the gateway; "" for no
+	// proof.
 	ProofKey string
 }
 
@@ -88,8 +90,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ping says what this service is. A client that sends a challenge gets the proof of who
-// runs it.
+// ping describes the service. The answer to a challenge proves which user runs it.
 func (a *API) ping(w http.ResponseWriter, r *http.Request) {
 	says := map[string]any{"product": "unloop", "service": "gateway", "ready": a.cfg.Ready() == nil}
 	if challenge := r.URL.Query().Get("challenge"); challenge != "" {
@@ -102,8 +103,8 @@ func (a *API) ping(w http.ResponseWriter, r *http.Request) {
 	respond.JSON(w, http.StatusOK, says)
 }
 
-// check answers a check. Its body is only read if its client has a key for any upstream.
-// Which upstream the request is for depends on the body.
+// check answers a check. The body is read only if the client has a key for some upstream:
+// which one the request is for depends on the body.
 func (a *API) check(w http.ResponseWriter, r *http.Request) {
 	if refusal := a.cfg.Gate.Known(r); refusal != nil {
 		respond.Refuse(w, r, chat.Format, *refusal)
@@ -137,7 +138,8 @@ func (a *API) read(r *http.Request) (*Described, *client.Error) {
 	return a.cfg.Reader.parse(r, text)
 }
 
-// Turn waits for the turn to read a question of n bytes, and returns what gives it back.
+// Turn waits until a question of n bytes may be read, and returns the function that ends the
+// turn.
 func (a *API) Turn(r *http.Request, n int) (give func(), fault *client.Error) {
 	return a.cfg.Decider.Turn(r, n)
 }
@@ -150,8 +152,7 @@ func (a *API) decide(h http.Header, d *Described) any {
 	return a.cfg.Decider.Check(h, d)
 }
 
-// Text reads the body of a request of another gateway, if its client has a key for any
-// upstream.
+// Text reads the body of another gateway's request if its client has a key for some upstream.
 func (a *API) Text(r *http.Request) ([]byte, *client.Error) {
 	if refusal := a.cfg.Gate.Known(r); refusal != nil {
 		return nil, &client.Error{Status: refusal.Status, Code: refusal.Code, Message: refusal.Message}
@@ -159,13 +160,12 @@ func (a *API) Text(r *http.Request) ([]byte, *client.Error) {
 	return a.cfg.Reader.Text(r)
 }
 
-// SignedText is Text for a request that a signature over its body lets in: the caller verifies
-// it.
+// SignedText is Text for a request that is signed instead; the caller verifies the signature.
 func (a *API) SignedText(r *http.Request) ([]byte, *client.Error) { return a.cfg.Reader.Text(r) }
 
-// Ask decides about a check, a client.Request or client.ToolCall, that another gateway's request r
-// stands for. signer is whose signature lets it in; "" asks for a key. It returns a client.Decision
-// or client.ToolDecision, and adds its headers to h.
+// Ask decides about a check, a client.Request or client.ToolCall, for another gateway's
+// request r. signer is the verified signer of r; "" if it needs a key. Ask returns a
+// client.Decision or client.ToolDecision, and adds its headers to h.
 func (a *API) Ask(h http.Header, r *http.Request, signer string, check any) (any, *client.Error) {
 	d, fault := a.described(r, check)
 	if fault != nil {
@@ -197,7 +197,7 @@ func (a *API) described(r *http.Request, check any) (*Described, *client.Error) 
 	return a.cfg.Reader.parse(r, text)
 }
 
-// size returns how long the texts of a check are, in bytes.
+// size returns the size of the texts of a check in bytes.
 func size(check any) int {
 	switch c := check.(type) {
 	case client.Request:

@@ -8,8 +8,8 @@ import (
 	"net/http"
 )
 
-// Description returns the check of a request that is described as in a check, with its
-// headers in a field of their own.
+// Description returns the HTTP request of a check. The description is the check's body with
+// an extra field for headers.
 func Description(ctx context.Context, description []byte) (*http.Request, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(description, &fields); err != nil {

@@ -41,8 +41,8 @@ const explainSchema = `{"type": "object", "properties": {` + sessionSchema + `}}
 // principalKey is the key of the client's identity in the context of an MCP request.
 type principalKey struct{}
 
-// newMCP returns the handler of the MCP server, over streamable HTTP. It keeps no
-// sessions of its own, so that any gateway can answer any message.
+// newMCP returns the handler of the MCP server over streamable HTTP. It is stateless, so that
+// any gateway can answer any message.
 func (a *API) newMCP() http.Handler {
 	return mcp.NewStreamableHTTPHandler(a.mcpServer, &mcp.StreamableHTTPOptions{
 		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: a.cfg.Reader.MaxBytes + envelope,
@@ -59,8 +59,7 @@ func (a *API) answerMCP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// mcpServer returns the server for one HTTP request. The headers of the request identify
-// the client.
+// mcpServer returns the server for one HTTP request, whose headers identify the client.
 func (a *API) mcpServer(r *http.Request) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "unloop", Title: "Unloop", Version: mcpVersion}, nil)
 	add := func(name, description, schema string, words func(client.ToolDecision) string) {
@@ -74,8 +73,8 @@ func (a *API) mcpServer(r *http.Request) *mcp.Server {
 	return s
 }
 
-// callTool answers a call with the decision, and with the decision in words. A fault of
-// the call is for the model to read.
+// callTool answers a call with the decision, as data and as text. The text of an error is for
+// the model.
 func (a *API) callTool(r *http.Request, call *mcp.CallToolRequest, words func(client.ToolDecision) string) *mcp.CallToolResult {
 	d, fault := a.decideRun(r, call.Params.Arguments, call.Params.Name == schemas.MCPExplain)
 	if fault != nil {
@@ -84,7 +83,7 @@ func (a *API) callTool(r *http.Request, call *mcp.CallToolRequest, words func(cl
 	return &mcp.CallToolResult{StructuredContent: d, Content: []mcp.Content{&mcp.TextContent{Text: words(d)}}}
 }
 
-// decideRun decides as POST /unloop/v1/check would.
+// decideRun decides as POST /unloop/v1/check does.
 func (a *API) decideRun(r *http.Request, text json.RawMessage, explain bool) (client.ToolDecision, *client.Error) {
 	d, fault := a.readRun(r, text, explain)
 	if fault != nil {
@@ -114,7 +113,7 @@ func (a *API) readRun(r *http.Request, text json.RawMessage, explain bool) (*Des
 	return a.cfg.Reader.describe(r, c)
 }
 
-// checkText returns the decision in words that a model can act on.
+// checkText returns the decision as a text that a model can act on.
 func checkText(d client.ToolDecision) string {
 	text := d.Action
 	if d.Message != "" {

@@ -11,9 +11,9 @@ import (
 	"github.com/unloop/unloop/schemas/client"
 )
 
-// DecisionPath is the path of Fairvisor's decision service, which other gateways ask
-// about their own requests. The gateway answers it: the request has its client's
-// credentials, which no upstream may see.
+// DecisionPath is the path of Fairvisor's decision service, which other gateways ask about
+// their requests. It is never forwarded: the request has its client's credentials, which no
+// upstream may see.
 const DecisionPath = "/v1/decision"
 
 // The headers that describe the request of the other gateway.
@@ -23,7 +23,7 @@ const (
 	headerOriginalHost   = "X-Original-Host"
 )
 
-// Asked returns the request that a decision is asked for, or answers why there is none.
+// Asked returns the request that a decision is asked for; nil after it has written an error.
 func Asked(w http.ResponseWriter, r *http.Request) *http.Request {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -38,8 +38,8 @@ func Asked(w http.ResponseWriter, r *http.Request) *http.Request {
 	return out
 }
 
-// Original returns the request that headers describe. What they do not say is as in the
-// request that asks.
+// Original returns the request that headers describe. The rest is as in the request that
+// asks.
 func Original(r *http.Request) (*http.Request, error) {
 	out := r.Clone(r.Context())
 	for _, name := range []string{headerOriginalMethod, headerOriginalURI, headerOriginalHost} {

@@ -22,13 +22,11 @@ import (
 	"github.com/unloop/unloop/schemas/client"
 )
 
-// envelope is how much longer a check may be than the largest body that is inspected,
-// in bytes.
+// envelope is the size of a check, in bytes, beyond that of the largest inspected body.
 const envelope = 64 << 10
 
-// copies is how many copies of a check's parts are made beside its text: those of MCP's
-// messages and their arguments, or the request that prompt or messages stand for and what
-// is read of it.
+// copies is the number of copies that are made of a check's text: MCP messages and their
+// arguments, or the request for prompt or messages and its parsed form.
 const copies = 2
 
 // Reader reads checks.
@@ -56,7 +54,7 @@ func (rd Reader) parse(r *http.Request, text []byte) (*Described, *client.Error)
 	return rd.describe(r, c)
 }
 
-// Text reads the body of a request, which is bounded.
+// Text reads the body of a request up to a bound.
 func (rd Reader) Text(r *http.Request) ([]byte, *client.Error) {
 	text, err := io.ReadAll(io.LimitReader(copied(r), rd.MaxBytes+envelope+1))
 	switch {
@@ -71,7 +69,7 @@ func (rd Reader) Text(r *http.Request) ([]byte, *client.Error) {
 	return text, nil
 }
 
-// copied returns the body of a request, for which the memory of its copies is taken, too.
+// copied returns the body of a request. Reading it also reserves memory for its copies.
 func copied(r *http.Request) io.ReadCloser {
 	if u := intake.Held(r); u != nil {
 		return counted{u}
@@ -90,8 +88,7 @@ func (c counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// describe returns the request that a check describes. A request that would go to no
-// upstream can be checked, too.
+// describe returns the request that a check describes. It needs no upstream.
 func (rd Reader) describe(r *http.Request, c *checkRequest) (*Described, *client.Error) {
 	c.session = cmp.Or(c.session, r.Header.Get("X-Session-Id"))
 	if fault := c.complete(); fault != nil {
@@ -135,7 +132,7 @@ type checkRequest struct {
 	url *url.URL
 }
 
-// parse reads a check. A field that is null counts as absent.
+// parse reads a check. Null fields count as absent.
 func parse(text []byte) (*checkRequest, *client.Error) {
 	c := &checkRequest{}
 	var at string
@@ -162,7 +159,7 @@ func parse(text []byte) (*checkRequest, *client.Error) {
 	}
 }
 
-// invalid returns the error for a check that can't be evaluated.
+// invalid returns the error for an invalid check.
 func invalid(field, format string, args ...any) *client.Error {
 	return &client.Error{Status: http.StatusBadRequest, Code: "invalid_request", Field: field, Message: fmt.Sprintf(format, args...)}
 }
@@ -222,8 +219,8 @@ func readBool(w *jsonwalk.Walker) (bool, error) {
 	return w.Bool()
 }
 
-// complete fills in the fields that a check may omit, and returns the fault of fields
-// that contradict each other.
+// complete fills in omitted fields, and returns an error for fields that contradict each
+// other.
 func (c *checkRequest) complete() *client.Error {
 	switch _, known := formats.ByName(c.format); {
 	case c.isRun():

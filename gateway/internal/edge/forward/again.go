@@ -2,14 +2,14 @@ package forward
 
 import "net/http"
 
-// maxAgain bounds how often one request is sent again after a 408. Each one used up an
-// idle connection that its server had given up.
+// maxAgain bounds the retries of one request after a 408. Each uses up an idle connection
+// that the server had closed.
 const maxAgain = 3
 
-// again is a transport that sends a request again if its connection had timed out. A server
-// may announce that it closes an idle connection with a 408, which then looks like the
-// answer to the next request on it. The transport itself sends requests again that a
-// closing connection refused; Request.GetBody lets it.
+// again is a transport that retries a request whose connection had timed out: some servers
+// send a 408 before they close an idle connection, which then looks like the answer to the
+// next request on it. http.Transport itself retries requests that a closing connection
+// refused, by Request.GetBody.
 type again struct{ http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -28,8 +28,8 @@ func (t again) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// timedOutIdle reports whether an answer says that the connection was idle for too long,
-// and the request can be sent again.
+// timedOutIdle reports whether an answer is about an idle connection, and the request can be
+// retried.
 func timedOutIdle(r *http.Request, res *http.Response) bool {
 	return res.StatusCode == http.StatusRequestTimeout && res.Close && callOf(r).reused && r.GetBody != nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-// Repair returns the body of a request with a history of tool calls that the provider
-// accepts, and the changes in words; "" if there are none.
+// Repair returns the body of a request with its history of tool calls repaired so that the
+// provider accepts it, and a description of the changes; "" for none.
 func (p *Proxy) Repair(req *request.Request, session string) (body *request.Body, changes string) {
 	if p.signed(req) {
 		return req.Body, ""
@@ -29,8 +29,8 @@ func (p *Proxy) Repair(req *request.Request, session string) (body *request.Body
 	return body, changes
 }
 
-// Hint returns a body of a request with the hint for a finding. A body without a place for
-// it is returned as it is.
+// Hint returns the body of a request with the hint for a finding, or b if that has no place
+// for a hint.
 func (p *Proxy) Hint(req *request.Request, b *request.Body, text, position string, f *checkpb.Finding) *request.Body {
 	body, err := hinted(req.Provider, b, text, position)
 	if p.signed(req) {
@@ -50,8 +50,8 @@ func (p *Proxy) Hint(req *request.Request, b *request.Body, text, position strin
 // errSigned reports that the upstream would refuse a changed body.
 var errSigned = fmt.Errorf("the client has signed the body, and the gateway has no key to sign another one: %w", provider.ErrNoPlace)
 
-// signed reports whether a body must stay as it is because the client's signature covers
-// it. With a key of the gateway's, each request is signed anew.
+// signed reports whether a body must not change because the client signed it. If the gateway
+// has a key, it signs each request anew.
 func (p *Proxy) signed(req *request.Request) bool {
 	f := req.Target.Format
 	return f.Signed != nil && f.Signed(req.Header) && p.keys[req.Target.Upstream] == ""
@@ -70,8 +70,8 @@ func repaired(p provider.Provider, b *request.Body) (*request.Body, repair.Repor
 	return b.With(repaired), report, nil
 }
 
-// hinted returns a body with a hint. If the newest message can't take text, the head does.
-// If there is no place for the hint, the body is returned as it is with an error.
+// hinted returns a body with a hint: at the position or, if the newest message can't hold
+// text, at the head. Without a place for it, hinted returns b and an error.
 func hinted(p provider.Provider, b *request.Body, text, position string) (*request.Body, error) {
 	if b.Recoded() {
 		return b, fmt.Errorf("body is compressed, or no strict JSON: %w", provider.ErrNoPlace)

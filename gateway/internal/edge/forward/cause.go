@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// cause says in words why an upstream did not answer. It quotes nothing of the error's
-// text, which may contain what the client sent.
+// cause describes why an upstream did not answer. It does not quote the error, which may
+// contain what the client sent.
 func cause(err error) string {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "proxyconnect" {
 		return "the proxy that HTTPS_PROXY or HTTP_PROXY names: " + cause(op.Err)

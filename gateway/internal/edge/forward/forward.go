@@ -1,9 +1,8 @@
-// Package forward sends requests to their upstreams and the answers to the clients, byte
-// for byte: without forwarding headers, with the upstream's own Host, each chunk of a
-// stream at once. It puts in the keys of upstreams, and the changed bodies of repaired and
-// hinted requests.
+// Package forward sends requests to their upstreams and the answers to the clients, byte for
+// byte: without forwarding headers, with the upstream's own Host, each chunk of a stream at
+// once. It sets the keys of upstreams, and repairs and hints bodies.
 //
-// It may not know policies, decisions or costs: its Observer sees the answers.
+// It knows no policies, decisions or costs: its Observer sees the answers.
 package forward
 
 import (
@@ -33,9 +32,8 @@ import (
 const (
 	// copyBuffer is the size of the buffers through which answers are copied, in bytes.
 	copyBuffer = 32 << 10
-	// flushKnown bounds how long a part of an answer of known length waits for the rest:
-	// most come whole, and each flush costs two system calls. Streams have no known length;
-	// each chunk is flushed.
+	// flushKnown is the flush interval for answers of known length: most come whole, and each
+	// flush costs two system calls. Streams have no known length; each chunk is flushed.
 	flushKnown = 5 * time.Millisecond
 )
 
@@ -43,30 +41,31 @@ const (
 type Request struct {
 	Target route.Target
 	Body   *request.Body
-	// Readable says that the gateway reads the answer, so that the upstream may only use
-	// content codings that it knows.
+	// Readable is set if the gateway reads the answer, so that the upstream must use a
+	// content coding that it knows.
 	Readable bool
 	// Trace are the headers of a trace context, which replace the client's; nil leaves
 	// those as they are.
 	Trace    http.Header
 	Observer Observer
-	// ended is set once a stream's last event was read.
+	// ended is set after the last event of a stream.
 	ended bool
-	// to counts the answer, began is when the request was sent.
+	// to counts the answer; began is the time of sending.
 	to    *upstreamMetrics
 	began time.Time
 }
 
-// Observer sees how the forwarding of a request goes.
+// Observer follows the forwarding of a request.
 type Observer interface {
-	// Answered gets the upstream's answer before the client does, and may change it.
+	// Answered is called with the upstream's answer, which it may change, before the client
+	// gets it.
 	Answered(res *http.Response)
-	// Failed answers the client of a request that the upstream did not answer.
+	// Failed answers the client if the upstream did not.
 	Failed(w http.ResponseWriter, err error)
-	// Sent is called once nothing of the request's body is held any more, perhaps by another
-	// goroutine. It is not called for each request.
+	// Sent is called when the request's body is no longer held, perhaps by another goroutine.
+	// It is not called for every request.
 	Sent()
-	// Broken is called if the answer did not reach the client whole.
+	// Broken is called if the client did not get the whole answer.
 	Broken()
 }
 
@@ -78,7 +77,7 @@ type Proxy struct {
 	metrics *upstreams
 	// hints and repairs count the changes of bodies.
 	hints, repairs *prometheus.CounterVec
-	// upgraded are the connections that speak another protocol by now. The HTTP server
+	// upgraded counts the connections that were switched to another protocol. The HTTP server
 	// does not wait for them.
 	upgraded sync.WaitGroup
 }
@@ -111,8 +110,8 @@ func New(transport http.RoundTripper, keys Keys, log *slog.Logger, reg prometheu
 	return p
 }
 
-// call is the context of a forwarded request. It holds the Request, which saves the
-// allocation of a context for the value.
+// call is the context of a forwarded request. It holds the Request itself, which saves the
+// allocation of another context.
 type call struct {
 	context.Context
 	Request
@@ -140,8 +139,8 @@ func (p *Proxy) Forward(w http.ResponseWriter, r *http.Request, out Request) {
 	delivered := false
 	out.to, out.began = p.metrics.of(out.Target.Upstream), time.Now()
 	x := &call{Context: r.Context(), Request: out}
-	// A client that has the whole answer may leave before this is over, so the context's
-	// end does not show that an answer was lost.
+	// A client that has the whole answer may leave before this returns, so a canceled context
+	// does not mean that the answer was lost.
 	defer func() {
 		if !delivered && !x.ended {
 			x.Observer.Broken()
@@ -156,8 +155,8 @@ func (p *Proxy) Forward(w http.ResponseWriter, r *http.Request, out Request) {
 	delivered = true
 }
 
-// keeping is a writer that has its own headers when the answer begins, although those of
-// informational answers before it were cleared.
+// keeping is a writer that restores its initial headers when the final answer begins: the
+// reverse proxy clears them after each informational one.
 type keeping struct {
 	http.ResponseWriter
 	own http.Header
@@ -180,9 +179,9 @@ func (w *keeping) WriteHeader(status int) {
 // Wait returns when no upgraded connection is open.
 func (p *Proxy) Wait() { p.upgraded.Wait() }
 
-// rewrite makes the upstream's request. It undoes what httputil does beyond removing
-// hop-by-hop headers, which HTTP demands: httputil drops forwarding headers, and queries
-// that it can't parse.
+// rewrite makes the upstream's request. HTTP demands that hop-by-hop headers are removed.
+// httputil also drops forwarding headers, and queries that it can't parse; rewrite restores
+// both.
 func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	x := callOf(pr.In)
 	out := &x.Request
@@ -217,15 +216,15 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	p.keys.put(pr.Out, out.Target)
 }
 
-// dropDigests removes the headers that describe the bytes of the client's own body.
+// dropDigests removes the headers with digests of the client's own body.
 func dropDigests(h http.Header) {
 	for _, name := range []string{"Content-Md5", "Content-Digest", "Repr-Digest", "Digest", "X-Goog-Hash"} {
 		h.Del(name)
 	}
 }
 
-// Unreachable counts and logs that an upstream did not answer, and returns the refusal
-// for the client.
+// Unreachable counts and logs a failure of an upstream, and returns the refusal for the
+// client.
 func (p *Proxy) Unreachable(t route.Target, err error) provider.Refusal {
 	p.metrics.of(t.Upstream).failures.Inc()
 	why := cause(err)
@@ -236,8 +235,8 @@ func (p *Proxy) Unreachable(t route.Target, err error) provider.Refusal {
 	}
 }
 
-// trailing is a body that is forwarded while it comes in. Its trailers are known at its
-// end.
+// trailing is a body that is forwarded while it arrives, with its trailers, which are known
+// at its end.
 type trailing struct {
 	io.ReadCloser
 	from, to *http.Request
@@ -255,7 +254,7 @@ func (t trailing) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// buffers shares the buffers of answers.
+// buffers is a pool of buffers for answers.
 type buffers struct{ pool sync.Pool }
 
 func (p *buffers) Get() []byte {

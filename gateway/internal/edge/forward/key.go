@@ -13,11 +13,11 @@ import (
 	"github.com/unloop/unloop/schemas/kit/access"
 )
 
-// Keys are the providers' keys that the gateway puts in, by upstream.
+// Keys are the provider keys that the gateway sets, by upstream.
 type Keys map[string]string
 
-// ReadKeys reads the keys at the places that --upstream-key names. Its error has every
-// fault, and never a key.
+// ReadKeys reads the keys from the places in --upstream-key. The error has every fault, and
+// never a key.
 func ReadKeys(places map[string]string, table *route.Table) (Keys, error) {
 	keys := Keys{}
 	var faults []error
@@ -37,13 +37,13 @@ func ReadKeys(places map[string]string, table *route.Table) (Keys, error) {
 	return keys, errors.Join(faults...)
 }
 
-// isHeaderValue reports whether a header may have a value (RFC 9110, 5.5).
+// isHeaderValue reports whether a string is a valid header value (RFC 9110, 5.5).
 func isHeaderValue(s string) bool {
 	return !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c == 0x7f })
 }
 
-// put replaces the client's key by the one for the upstream, in the place of the
-// request's format. If there is none, it removes keys of other providers.
+// put replaces the client's key by the upstream's, where the request's format has it. Without
+// a key for the upstream, it removes keys of other providers.
 func (k Keys) put(out *http.Request, t route.Target) {
 	key := k[t.Upstream]
 	if key == "" {
@@ -60,8 +60,8 @@ func (k Keys) put(out *http.Request, t route.Target) {
 	t.PutKey(out, sent, key)
 }
 
-// withoutKey returns a URL without the parameter in which clients of Gemini may send
-// their key, and others Unloop's. The rest of the query stays as it is.
+// withoutKey returns a URL without the parameter key, in which Gemini's clients may send a
+// key. The rest of the query stays as it is.
 func withoutKey(u *url.URL) *url.URL {
 	pairs := strings.Split(u.RawQuery, "&")
 	kept := slices.DeleteFunc(pairs, func(pair string) bool {

@@ -6,16 +6,16 @@ import (
 	"sync/atomic"
 )
 
-// sending is the way of a request to its upstream.
+// sending is the state of a request on its way to the upstream.
 type sending struct {
-	// reused says that the request went out on a connection that had carried others, and
-	// tries how often it went out.
+	// reused is set if the request was sent on a reused connection; tries counts how often it
+	// was sent.
 	reused bool
 	tries  int
-	// body is what the transport reads of a body in memory; nil for another body.
+	// body is the transport's reader of a body in memory; nil for other bodies.
 	body *bytes.Reader
-	// done counts what has to be over before the body is dropped: the request was written,
-	// and its answer has begun.
+	// done counts two events after which the body can be dropped: the request was written,
+	// and its answer began.
 	done atomic.Int32
 }
 
@@ -32,9 +32,8 @@ func (c *call) wrote(info httptrace.WroteRequestInfo) {
 	}
 }
 
-// over drops the body once it is no longer needed, because an answer may take minutes. The
-// body of a request that went out several times stays, since two of them may be on their
-// way.
+// over drops the body when it is no longer needed, because an answer may take minutes. The
+// body of a request that was sent several times stays: two attempts may be in flight.
 func (c *call) over() {
 	if c.done.Add(1) != 2 || c.body == nil || c.tries != 1 {
 		return

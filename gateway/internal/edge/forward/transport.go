@@ -12,25 +12,24 @@ import (
 	"time"
 )
 
-// Timeouts towards upstreams. None limits how long an answer takes: a model may
-// think for minutes.
+// Timeouts for upstreams. None bounds the time of an answer: a model may think for minutes.
 const (
 	dialTimeout         = 10 * time.Second
 	tlsHandshakeTimeout = 10 * time.Second
 	idleConnTimeout     = 90 * time.Second
 	idleConnsPerHost    = 256
-	// writeBuffer is room, in bytes, for the headers and the body of most requests, which
-	// then take one system call. It is taken for each connection, so for each open stream.
+	// writeBuffer is the size of a connection's write buffer in bytes. Most requests fit in
+	// it with their headers, and so take one system call. Each open stream has one.
 	writeBuffer = 16 << 10
-	// An HTTP/2 connection that carries nothing for pingAfter gets a ping, so that a dead
-	// one is noticed.
+	// An HTTP/2 connection that is idle for pingAfter gets a ping, so that dead ones are
+	// noticed.
 	pingAfter   = 30 * time.Second
 	pingTimeout = 15 * time.Second
 )
 
-// NewTransport returns the connections to upstreams: HTTP/2 where they speak it over TLS,
-// HTTP/1.1 elsewhere. caFile holds certificates of authorities that are trusted beside
-// the system's; "" for none.
+// NewTransport returns the transport for upstreams: HTTP/2 over TLS if they speak it, else
+// HTTP/1.1. caFile has CA certificates that are trusted in addition to the system's; "" for
+// none.
 func NewTransport(caFile string) (*http.Transport, error) {
 	trusted, err := trustedCAs(caFile)
 	return &http.Transport{
@@ -59,8 +58,8 @@ func dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	return c, err
 }
 
-// direct is a connection that sends a body in memory as it lies there. net/http limits a body
-// to its length by a reader that only reads, 32 KB at a time.
+// direct is a connection that writes a body in memory without copying it. net/http wraps a
+// body of known length in an io.LimitedReader, which would be copied 32 KB at a time.
 type direct struct{ *net.TCPConn }
 
 // ReadFrom implements io.ReaderFrom.
@@ -76,7 +75,7 @@ func (c direct) ReadFrom(r io.Reader) (int64, error) {
 	return memory.WriteTo(upTo{c.TCPConn, &body.N})
 }
 
-// upTo is a writer that takes a number of bytes.
+// upTo is a writer for at most left bytes.
 type upTo struct {
 	io.Writer
 	left *int64

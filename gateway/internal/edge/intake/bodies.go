@@ -1,8 +1,7 @@
 // Package intake reads requests from clients: it bounds the memory and the idle time
 // of their bodies, reads them, and parses prompts.
 //
-// It knows wire formats by their providers. It does not know who sent a request, or
-// what policies say about it.
+// It knows wire formats by their providers. It knows neither who sent a request nor policies.
 package intake
 
 import (
@@ -21,22 +20,21 @@ import (
 )
 
 const (
-	// mostMemory is the memory for bodies of a process that has much, in bytes.
+	// mostMemory is the upper bound, in bytes, of the default memory for bodies.
 	mostMemory = 512 << 20
-	// memoryWait is how long a request waits for the memory of its body, less a random
-	// part: bodies that came together do not give up together, and what one of them
-	// leaves helps the others.
+	// memoryWait is how long a request waits for memory, less a random part of up to earlier:
+	// requests that came together do not give up together, so that memory which one releases
+	// helps the others.
 	memoryWait, earlier = 5 * time.Second, time.Second
-	// mostLooked is how many callers are looked at when memory gets free.
+	// mostLooked bounds the callers that are considered when memory becomes free.
 	mostLooked = 100
 )
 
-// ErrNoRoom says that a body was not read because other requests, or those of its caller,
-// use all the memory that they may use.
+// ErrNoRoom means that the memory for bodies, or the caller's share of it, is used up.
 var ErrNoRoom = errors.New("no memory for the request body")
 
-// Bodies accounts for the memory of all bodies and their copies, shared by caller. It also
-// remembers bodies that were too large.
+// Bodies accounts for the memory of all bodies and their copies, and shares it between
+// callers. It also remembers bodies that were too large.
 type Bodies struct {
 	size    int64
 	refused prometheus.Counter
@@ -45,23 +43,25 @@ type Bodies struct {
 
 	mu    sync.Mutex
 	taken int64
-	// by is the memory that each caller has taken.
+	// by has the memory that each caller has taken.
 	by      map[fair.Caller]int64
 	waiting fair.Queue[*claim]
-	// coming are the bodies that clients are sending, with the times from which they are slow.
+	// coming has the bodies that are being received, each with the time from which it counts
+	// as slow.
 	coming map[*Upload]time.Time
-	// looked is the time of the last look.
+	// looked is the time of the last call of look that did anything.
 	looked time.Time
 }
 
-// claim is memory that a body waits for.
+// claim is a request for memory that waits.
 type claim struct {
 	caller fair.Caller
 	n      int64
 	given  chan struct{} // closed when it is
 }
 
-// NewBodies returns a bound in bytes; 0 for one that suits the process's memory.
+// NewBodies returns bodies with a bound in bytes; 0 derives it from the process's memory
+// limit.
 func NewBodies(size int64, reg prometheus.Registerer) *Bodies {
 	if size == 0 {
 		size = min(service.MemoryLimit()/4, mostMemory)
@@ -84,7 +84,7 @@ func (b *Bodies) Watch(w http.ResponseWriter, r *http.Request, caller fair.Calle
 	return u
 }
 
-// try gives memory to a caller if there is any for it now.
+// try gives memory to a caller if there is enough now.
 func (b *Bodies) try(caller fair.Caller, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,8 +103,7 @@ func (b *Bodies) give(caller fair.Caller, n int64) bool {
 	return true
 }
 
-// await gives memory to a caller as soon as there is some for it; false if that takes too
-// long.
+// await waits for memory for a caller; false if that takes too long.
 func (b *Bodies) await(ctx context.Context, caller fair.Caller, n int64) bool {
 	b.mu.Lock()
 	if b.give(caller, n) {
@@ -152,7 +151,7 @@ func (b *Bodies) release(caller fair.Caller, n int64) {
 	b.share(mostLooked)
 }
 
-// share gives free memory to those that wait, in turn, and looks at some callers at most; the
+// share gives free memory to waiting callers in turn, and considers at most most of them; the
 // lock is held.
 func (b *Bodies) share(most int) {
 	for {

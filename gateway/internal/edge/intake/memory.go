@@ -13,22 +13,22 @@ type Memory struct {
 	of     *Bodies
 	caller fair.Caller
 	ctx    context.Context // the request's
-	// taken is the memory that is set aside; used is the part that is in use.
+	// taken is the reserved memory; used is the part of it in use.
 	taken, used int64
-	// tried is the memory that tries got; lacked is what the last try asked for in vain.
+	// tried is the memory that tries got; lacked is the size of the try that failed.
 	tried, lacked int64
-	// passing says that what is read is not held.
+	// passing is set if what is read is not held in memory.
 	passing bool
 	freed   sync.Once
 }
 
-// missing returns how much more memory must be taken for n more bytes. A body that is larger
-// than the share of one caller takes that whole share.
+// missing returns how much more memory n more bytes need. A body larger than a caller's share
+// takes the whole share.
 func (m *Memory) missing(n int64) int64 {
 	return min(m.used+n, fair.Most(m.of.size)) - m.taken
 }
 
-// try takes n more bytes if there are any.
+// try takes n more bytes if they are free.
 func (m *Memory) try(n int64) error {
 	if m.passing {
 		return nil
@@ -45,14 +45,15 @@ func (m *Memory) try(n int64) error {
 	return nil
 }
 
-// again waits for memory for the tries so far and the one that failed, and begins them anew.
+// again waits for the memory of the tries so far and the failed one, so that the caller can
+// repeat them.
 func (m *Memory) again() error {
 	n := m.tried
 	m.used, m.tried = m.used-n, 0
 	return m.prepare(n + m.lacked)
 }
 
-// prepare waits until there is memory for n more bytes, and takes it for a later use.
+// prepare waits for n more bytes and reserves them.
 func (m *Memory) prepare(n int64) error {
 	if m.passing {
 		return nil

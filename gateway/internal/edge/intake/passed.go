@@ -8,12 +8,12 @@ import (
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
-// maxPassed bounds how many large bodies are remembered, at 64 bytes each.
+// maxPassed bounds the large bodies that are remembered, at 64 bytes each.
 const maxPassed = 4096
 
-// passed remembers the digests of bodies that were too large to hold, by client,
-// beginning and length. The whole body is known only after it has passed. A new body with the
-// same beginning counts as the same as long as the earlier ones were equal to their ends.
+// passed remembers the digests of bodies that were too large to hold, by client, beginning
+// and length. A whole body is known only after it has passed, so a new body counts as the
+// same as the last one with its beginning, as long as those before were equal to their ends.
 type passed struct {
 	mu   sync.Mutex
 	last map[fingerprint.Digest]fingerprint.Digest
@@ -21,8 +21,8 @@ type passed struct {
 
 func newPassed() *passed { return &passed{last: map[fingerprint.Digest]fingerprint.Digest{}} }
 
-// Follow sets the digest of a body that is too large to hold, by the one that its
-// client sent before, and remembers this one for the next. client tells clients apart.
+// Follow sets the digest of a body that is too large to hold from the client's last one with
+// the same beginning, and remembers this one for the next.
 func (b *Bodies) Follow(body *request.Body, client string) {
 	p, begin := b.passed, body.Digest()
 	key := fingerprint.Chain(begin, fingerprint.Bytes([]byte(client)))

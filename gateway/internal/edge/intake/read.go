@@ -12,13 +12,12 @@ import (
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 )
 
-// The size of the first part of a body, in bytes. Once the first part of an announced body has
-// come, the rest gets its memory in one piece, so that a body that was begun is finished.
-// Others get more as they come.
+// The sizes of the first buffer for a body, in bytes, with and without a Content-Length. With
+// one, the rest of the memory is then taken in one piece, so that a body is finished once it
+// has begun. Other buffers grow as the body arrives.
 const firstAnnounced, firstUnknown = 64 << 10, 4 << 10
 
-// Read reads the body of a request if it has at most limit bytes, and the beginning
-// of a longer one.
+// Read reads the body of a request up to limit bytes; of a longer one, only the beginning.
 func Read(r *http.Request, limit int64) (*request.Body, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return &request.Body{}, nil
@@ -40,7 +39,7 @@ func Read(r *http.Request, limit int64) (*request.Body, error) {
 	return b, nil
 }
 
-// InMemory returns text as the body that Read would return, without a copy.
+// InMemory returns the body that Read would return for text, without copying it.
 func InMemory(text []byte, limit int64) *request.Body {
 	b := &request.Body{Bytes: text, Length: int64(len(text))}
 	if b.Length > limit {
@@ -50,8 +49,7 @@ func InMemory(text []byte, limit int64) *request.Body {
 	return b
 }
 
-// readUpTo reads at most limit bytes, or as many as were announced, which is -1 if nothing
-// was.
+// readUpTo reads at most limit bytes, or the announced number, which is -1 if unknown.
 func (u *Upload) readUpTo(from io.Reader, limit, announced int64) (text []byte, err error) {
 	size := int64(firstUnknown)
 	if announced >= 0 {

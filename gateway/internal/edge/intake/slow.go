@@ -3,19 +3,18 @@ package intake
 import "time"
 
 const (
-	// leastPace is how many bytes a second a client sends at least that is not slow, and
-	// slowAfter how much longer it may take for its body.
+	// A client is slow if its body takes slowAfter longer than at leastPace bytes a second.
 	leastPace, slowAfter = 32 << 10, 5 * time.Second
-	// lookEvery is how often those that wait for memory look for slow clients and for memory
-	// that was given to nobody, however many they are.
+	// lookEvery is how often waiting requests look for slow clients and free memory, all of
+	// them together.
 	lookEvery = time.Second
 )
 
-// short reports whether more memory is taken than one caller may take; the lock is held.
+// short reports whether less than a quarter of the memory is free; the lock is held.
 func (b *Bodies) short() bool { return b.size-b.taken < b.size/4 }
 
-// look ends the bodies of slow clients while memory is short, and gives away what is free,
-// unless it was called less than a second ago.
+// look cuts off slow clients while memory is short, and gives away free memory, at most once
+// per lookEvery.
 func (b *Bodies) look() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -30,7 +29,7 @@ func (b *Bodies) look() {
 	b.share(b.waiting.Len())
 }
 
-// cutSlow ends the bodies that are slow at a time; the lock is held.
+// cutSlow cuts off the clients that are slow; the lock is held.
 func (b *Bodies) cutSlow(now time.Time) {
 	for u, slow := range b.coming {
 		if now.After(slow) {
@@ -40,8 +39,8 @@ func (b *Bodies) cutSlow(now time.Time) {
 	}
 }
 
-// receive reads the next part of a body that is kept in memory. Only the time that the client
-// takes counts against it, not the wait for memory.
+// receive reads the next part of a body that is held in memory. Only the client's own time
+// counts for its pace, not waiting for memory.
 func (u *Upload) receive(p []byte) (int, error) {
 	b, began := u.memory.of, time.Now()
 	b.mu.Lock()

@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// IdleTime is how long a client may send nothing in the middle of its body. It limits
-// no body that goes on.
+// IdleTime is how long a client may pause in the middle of its body.
 const IdleTime = time.Minute
 
-// Upload is a request's body as it comes in. A client that stops sending does not
-// hold a connection and memory forever, and can be told from an upstream that fails.
+// Upload is the body of a request while it arrives. It ends if the client stops sending, so
+// that connection and memory are not held forever, and distinguishes that from a failing
+// upstream.
 type Upload struct {
 	io.ReadCloser
 	conn *http.ResponseController
-	// announced is how much of the body is still to come; -1 if it was not announced.
+	// announced is how much of the body is still to come; -1 if unknown.
 	announced int64
-	// waited is for how long the client was waited for.
+	// waited is the time spent waiting for the client.
 	waited time.Duration
 	memory Memory
-	// failed says that the body ended early, ended that it did not.
+	// failed is set if the body ended early, ended if it is complete.
 	failed, ended atomic.Bool
-	// hurried says that the deadline stands.
+	// hurried is set by Hurry: the read deadline stays.
 	hurried atomic.Bool
 }
 
@@ -41,7 +41,7 @@ func Held(r *http.Request) *Upload {
 	return u
 }
 
-// Take takes memory for n bytes that are made of the body, and waits for it.
+// Take waits for memory for n bytes of copies of the body.
 func (u *Upload) Take(n int) error {
 	if u == nil {
 		return nil
@@ -56,8 +56,7 @@ func (u *Upload) Give(n int) {
 	}
 }
 
-// Try is Take without waiting. If its error is ErrNoRoom, Again waits for the missing
-// memory.
+// Try is Take without waiting. After ErrNoRoom, Again waits for the missing memory.
 func (u *Upload) Try(n int) error {
 	if u == nil {
 		return nil
@@ -65,8 +64,7 @@ func (u *Upload) Try(n int) error {
 	return u.memory.try(int64(n))
 }
 
-// Again waits for the memory that Try lacked. What was tried for is given back for the same
-// tries to be made again.
+// Again waits for the memory that Try lacked. The caller then repeats all its tries.
 func (u *Upload) Again() error { return u.memory.again() }
 
 // prepare waits until there is memory for n more bytes.
@@ -77,7 +75,7 @@ func (u *Upload) prepare(n int64) error {
 	return u.memory.prepare(n)
 }
 
-// pass says that the rest of the body is not held.
+// pass stops accounting: the rest of the body is not held in memory.
 func (u *Upload) pass() {
 	if u != nil {
 		u.memory.passing = true
@@ -123,8 +121,8 @@ func (u *Upload) read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Hurry is called when a request is answered: the HTTP server reads some of the rest
-// of a body before it sends an answer, and must not wait forever.
+// Hurry is called when a request is answered: the HTTP server reads some of the rest of the
+// body before it sends the answer, and must not wait forever.
 func Hurry(r *http.Request) {
 	u := Held(r)
 	if u == nil || u.ended.Load() || u.failed.Load() || u.hurried.Swap(true) {

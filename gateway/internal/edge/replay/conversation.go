@@ -15,9 +15,9 @@ import (
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
-// Conversation is one whose requests each have the messages of the one before, and are
-// evaluated by what they add: the evidence is that of the whole request, and its cost goes by
-// the new messages. But for their bodies, they are alike. The zero value is an empty conversation.
+// Conversation is a row of requests that each repeat the messages of the one before and add
+// some. Their evidence is that of the whole request, but evaluating one takes time only for
+// the new messages. All have the same headers and path. The zero value is empty.
 type Conversation struct {
 	request    *request.Request // the first, before its body was read
 	transcript *transcript.Transcript
@@ -27,16 +27,16 @@ type Conversation struct {
 	lost       string // why a request of it could not be read
 }
 
-// Part is a request of a conversation as far as it adds to it.
+// Part is what a request adds to its conversation.
 type Part struct {
 	// Body has only the added messages, and nothing may change it afterwards.
 	Body []byte
-	// Frame is the length of the whole request without its messages, and Added that of the
-	// messages in the body with the commas between them.
+	// Frame is the length of the whole request without its messages, Added that of the added
+	// messages with the commas between them.
 	Frame, Added int
 }
 
-// brackets is the length of those around a list.
+// brackets is the length of the brackets around a list.
 const brackets = 2
 
 // next reads the next request.
@@ -47,7 +47,7 @@ func (c *Conversation) next(ctx context.Context, part Part, s *stages.Stages, ru
 	if c.lost == "" {
 		c.lost = req.Uninspected
 	}
-	if c.lost != "" { // as the whole request is then
+	if c.lost != "" { // so is the whole request
 		left := *req
 		left.Prompt, left.Uninspected = nil, c.lost
 		return &left

@@ -25,9 +25,9 @@ import (
 // ErrRequest says that the input of Explain describes no request.
 var ErrRequest = errors.New("not a request")
 
-// Explain explains a request, which is described as POST /unloop/v1/check takes it, with
-// headers in a field of their own. It changes no counts. With a nil js it uses only the
-// configured bundle, otherwise the trusted records of the running system.
+// Explain explains the decision on a request, without counting it. The description is the
+// body of a POST /unloop/v1/check with an extra field for headers. With a nil js, Explain
+// uses only the configured bundle; otherwise also the trusted records of the running system.
 func Explain(ctx context.Context, cfg *Config, js jetstream.JetStream, trust seal.Trust, description []byte) (*explain.Explanation, error) {
 	e, err := New(cfg, time.Now)
 	if err != nil {
@@ -85,8 +85,8 @@ func (e *Replayer) explain(d *checkapi.Described, shared *cluster.Shared, detect
 	return out
 }
 
-// join takes over what the gateways of a running cluster share, and returns that with
-// the cluster's detectors. The detectors can be asked until the context ends.
+// join reads the state that the gateways of a cluster share, and returns it with a checker
+// for the cluster's detectors that works until the context ends.
 func (e *Replayer) join(ctx context.Context, js jetstream.JetStream, trust seal.Trust) (*cluster.Shared, *checker.Checker, error) {
 	shared := cluster.New(e.hashKey, trust, e.stages.Now, slog.New(slog.DiscardHandler))
 	bundle, err := shared.Read(ctx, js)

@@ -1,7 +1,7 @@
-// Package replay makes the checks that a gateway would send about requests that are not
-// forwarded, such as recorded ones, and explains what a gateway would do with a request.
+// Package replay evaluates requests offline: it makes the checks that a gateway would send
+// about recorded requests, and explains the decision on a single one.
 //
-// It may not know how requests are forwarded or answered.
+// It does not know how requests are forwarded or answered.
 package replay
 
 import (
@@ -42,13 +42,12 @@ type Config struct {
 	// Timeout is that of a check.
 	Timeout         time.Duration
 	MaxInspectBytes int64
-	// HashKey is the key of callers' hashes; nil for that of the cluster.
+	// HashKey is the key for caller hashes; nil for the cluster's.
 	HashKey *[identity.KeySize]byte
 }
 
-// Replayer makes the checks that a gateway would send about requests that are not
-// forwarded, such as recorded ones. It neither listens nor asks detectors. It is not
-// safe for concurrent use.
+// Replayer evaluates requests without forwarding them or asking detectors. It is not safe for
+// concurrent use.
 type Replayer struct {
 	stages    stages.Stages
 	timeout   time.Duration
@@ -58,8 +57,8 @@ type Replayer struct {
 	hasher    *identity.Hasher
 }
 
-// New returns a replayer by the configured bundle, or by the default policy. now is the time
-// of the requests.
+// New returns a replayer for the configured bundle, or for the default policy. now returns
+// the time of the current request.
 func New(cfg *Config, now func() time.Time) (*Replayer, error) {
 	table, err := route.NewTable(cfg.Upstreams)
 	if err != nil {
@@ -72,14 +71,14 @@ func New(cfg *Config, now func() time.Time) (*Replayer, error) {
 	return (&Replayer{
 		stages:  stages.Stages{MaxInspectBytes: cfg.MaxInspectBytes, Table: table, Policies: policies, Gate: &admit.Gate{}},
 		timeout: cfg.Timeout, project: cfg.Project, hashKey: cfg.HashKey,
-		// Whoever has recordings has the hashes of keys anyway, and the same requests are
-		// to give the same report each time.
+		// Recordings have the hashes of keys anyway, and the same requests must give the same
+		// report each time.
 		hasher: identity.NewHasher([identity.KeySize]byte{}),
 	}).Another(now), nil
 }
 
-// Another returns a replayer by the same policies that has seen no request and has no
-// overrides. now is the time of its requests. Both may be used at once.
+// Another returns a fresh replayer with the same policies and without overrides. Both may be
+// used at once.
 func (e *Replayer) Another(now func() time.Time) *Replayer {
 	out := *e
 	out.stages.Now, out.stages.Memory, out.overrides = now, evidence.NewMemory(), override.NewHistory(nil)
@@ -88,26 +87,26 @@ func (e *Replayer) Another(now func() time.Time) *Replayer {
 	return &out
 }
 
-// SetOverrides sets the blocks and exemptions of operators. Each holds from its creation
-// to its end, by the time of the requests.
+// SetOverrides sets the operators' blocks and exemptions. Each holds from its creation to its
+// end, by the time of the requests.
 func (e *Replayer) SetOverrides(all []schemas.Override) { e.overrides = override.NewHistory(all) }
 
-// Policies returns the policies that requests are evaluated by.
+// Policies returns the policies in use.
 func (e *Replayer) Policies() *bundle.Set { return e.stages.Policies.Rules().Set }
 
 // Origin is the data of a recorded request other than its bytes.
 type Origin struct {
-	// Upstream is where it went; "" to find that by its path.
+	// Upstream is the upstream's name; "" to route by the path.
 	Upstream string
-	// Caller and Session are the hashes that a gateway recorded; if they are empty, they
-	// follow from the request. OwnSession says that the request named its session,
-	// TenantVerified that its client's token named the tenant.
+	// Caller and Session are the recorded hashes; empty ones are derived from the request.
+	// OwnSession is set if the request named its session, TenantVerified if its client's
+	// token named the tenant.
 	Caller, Session string
 	OwnSession      bool
 	TenantVerified  bool
 }
 
-// set takes over the identity that a request was recorded with.
+// set sets the recorded identity.
 func (o Origin) set(from *request.Subject) {
 	if o.Caller != "" {
 		from.Identity.Caller = o.Caller
@@ -118,11 +117,11 @@ func (o Origin) set(from *request.Subject) {
 	from.Client.Tenanted = o.TenantVerified
 }
 
-// Evaluation is what a gateway would do with a request before it asks a detector, and
-// the check that it would send.
+// Evaluation is a gateway's view of a request before it asks a detector, with the check that
+// it would send.
 type Evaluation struct {
-	// Operator is what an operator did with the request, as recordings name it, and
-	// Reason why; "" for nothing.
+	// Operator is the operator's override, as recordings name it, and Reason its reason; ""
+	// for none.
 	Operator, Reason string
 	// Check is nil if no policy looks at the request, or an operator stopped or exempted
 	// it.
@@ -136,18 +135,18 @@ type Evaluation struct {
 	memory  *evidence.Memory
 }
 
-// Answered notes that the request does not wait for its answer any more: requests that
-// are in flight together may be samples of one prompt. It may be called more than once.
+// Answered ends the wait for the answer: requests that are in flight together may be samples
+// of one prompt. It may be called more than once.
 func (e *Evaluation) Answered() { e.memory.Answered(&e.waiting) }
 
-// Evaluate returns the evaluation of a request, which waits for its answer until Answered
-// is called. The error is that of reading its body.
+// Evaluate evaluates a request, which then waits for its answer until Answered is called. It
+// fails if the body can't be read.
 func (e *Replayer) Evaluate(r *http.Request, origin Origin) (*Evaluation, error) {
 	return e.EvaluateNext(r, origin, nil, Part{})
 }
 
-// EvaluateNext is Evaluate for a request of a conversation; the body of r is not read. c is nil
-// for a body with all messages.
+// EvaluateNext is Evaluate for a request of a conversation; it does not read the body of r.
+// With a nil c it is Evaluate.
 func (e *Replayer) EvaluateNext(r *http.Request, origin Origin, c *Conversation, part Part) (*Evaluation, error) {
 	rules := e.stages.Policies.Rules()
 	req, err := e.read(r, origin, c, part, rules)
@@ -165,7 +164,7 @@ func (e *Replayer) EvaluateNext(r *http.Request, origin Origin, c *Conversation,
 	return out, nil
 }
 
-// Pass takes a request over into its conversation without evaluating it.
+// Pass adds a request to its conversation without evaluating it.
 func (e *Replayer) Pass(r *http.Request, c *Conversation, part Part) error {
 	_, err := e.read(r, Origin{}, c, part, e.stages.Policies.Rules())
 	return err
@@ -198,7 +197,7 @@ func (e *Replayer) unread(r *http.Request, origin Origin) *request.Request {
 // ShownMessages is the number of newest messages that Rounds reads.
 const ShownMessages = excerpts.Messages
 
-// Rounds returns what a request shows of its conversation: the newest human message and the
+// Rounds returns an excerpt of a request's conversation: the newest human message and the
 // newest rounds, without secrets. It is empty for a request without a prompt.
 func (e *Replayer) Rounds(r *http.Request) (schema.Loop, error) {
 	req := e.unread(r, Origin{})
@@ -212,14 +211,13 @@ func (e *Replayer) Rounds(r *http.Request) (schema.Loop, error) {
 	return excerpts.Of(prompt.Transcript), nil
 }
 
-// Outcome is the result of a request: the status of its answer, and its tokens, all 0 if
-// they are not known.
+// Outcome is the status of a request's answer, and its tokens; 0 if not known.
 type Outcome struct {
 	Status                                  int
 	InputTokens, CachedTokens, OutputTokens int
 }
 
-// parse is that of the stages without a bound on memory.
+// parse is Stages.Parse without a bound on memory.
 func (e *Replayer) parse(ctx context.Context, req *request.Request, rules *policystore.Rules) *request.Request {
 	read, _ := e.stages.Parse(ctx, req, rules, prefixcache.Scope{}, func(int) error { return nil }) // there is no other error
 	return read
@@ -238,8 +236,8 @@ func (e *Evaluation) Corrections(d *checkpb.Decision, o Outcome, at time.Time) [
 	return account.Corrections(account.Reserved(e.limits, d), u, e.at, at, "")
 }
 
-// Uncounted reports whether a request whose answer has this status does not count, since
-// an honest client sends it again, or left.
+// Uncounted reports whether a request whose answer has this status does not count, because an
+// honest client repeats it, or left.
 func Uncounted(status int) bool {
 	return status == respond.StatusClientLeft || account.Uncounted(status)
 }

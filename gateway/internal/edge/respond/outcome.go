@@ -19,7 +19,7 @@ import (
 type Writer struct {
 	now       func() time.Time
 	synthetic *prometheus.CounterVec
-	// buffers shares the buffers of refusals.
+	// buffers is a pool of buffers for refusals.
 	buffers sync.Pool
 }
 
@@ -28,8 +28,8 @@ func NewWriter(now func() time.Time, reg prometheus.Registerer) *Writer {
 	return &Writer{now: now, synthetic: metric.Counters(reg, "unloop_gateway_synthetic_answers_total", "Rejected requests that got a message in place of the model's, by format.", "format")}
 }
 
-// Outcome writes the outcome of a request, and returns the status. Where the format has no
-// answer in the model's place, the request is refused.
+// Outcome writes the outcome of a request and returns its status. If the format has no
+// synthetic answers, the request is refused.
 func (wr *Writer) Outcome(w http.ResponseWriter, r *http.Request, req *request.Request, o *outcome.Outcome) (status int) {
 	intake.Hurry(r)
 	if o.Text != "" {

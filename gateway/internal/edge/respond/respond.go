@@ -1,6 +1,6 @@
 // Package respond writes answers that come from Unloop instead of an upstream.
 //
-// It knows HTTP. What an answer says, and in which provider's format, its callers know.
+// It knows HTTP. Its callers know what an answer says, and in which format.
 package respond
 
 import (
@@ -13,12 +13,11 @@ import (
 	"github.com/unloop/unloop/schemas/client"
 )
 
-// StatusClientLeft is the status for a client that left. Logs of proxies know
-// the number; without it net/http would say 200 to a client that only stopped sending.
+// StatusClientLeft is the status for a client that left, as in the logs of other proxies.
+// Without it net/http would send 200 to a client that only stopped sending.
 const StatusClientLeft = 499
 
-// Write writes an answer. The server leaves out the body of the answer to a HEAD request:
-// the method of a described request does not matter.
+// Write writes an answer. The server omits the body for HEAD requests.
 func Write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))

@@ -16,46 +16,47 @@ import (
 	"github.com/unloop/unloop/gateway/internal/wire/request"
 )
 
-// exchange is a request that passes Envoy, and its answer. One goroutine takes Envoy's
-// messages, another one the request through the gateway. It implements Onward.
+// exchange is a request that goes through Envoy, and its answer. One goroutine receives
+// Envoy's messages, another takes the request through the gateway. It implements Onward.
 type exchange struct {
 	stream *processor
 	call   *call
 	cancel context.CancelFunc
-	// silent says that Envoy only shows the request, duplex and answerDuplex that the bodies are
-	// sent back in full. The request's body comes in one message once, or partial if it is
-	// large; none comes if the mode is bodyless.
+	// silent is Envoy's observability mode, in which answers are ignored. duplex and
+	// answerDuplex are set if the bodies are to be sent back. In mode once, the request's
+	// body comes in one message, and in mode partial only the beginning of a large one;
+	// bodyless requests come without.
 	silent, duplex, answerDuplex, once, partial, bodyless bool
-	// announced says that the request's headers have the length of its body, and secrets
-	// are those which must not go on.
+	// announced is set if the request has a Content-Length; secrets are the headers that must
+	// be removed.
 	announced bool
 	secrets   []string
 	upload    *upload // nil without a body
 	answer    chan *http.Response
-	// told is closed when a stop was sent, and over when no further message comes.
+	// told is closed after a stop was sent, over after the last message from Envoy.
 	told, over chan struct{}
 	fault      error
 
 	mu sync.Mutex
-	// headers, bodies and trailers are the messages that are not answered yet.
+	// headers, bodies and trailers are the messages that have no answer yet.
 	headers, trailers bool
 	bodies            int
 	decided           bool
-	// stop is the answer in the upstream's place; nil if the request goes on.
+	// stop is the answer in the upstream's place; nil if the request continues.
 	stop *procv3.ImmediateResponse
-	// changed is the body that takes the place of the request's own; nil for none.
+	// changed is the body that replaces the request's own; nil for none.
 	changed []byte
 	marks   http.Header
-	// in passes on the answer's body, of which so many parts came.
+	// in is the pipe for the answer's body, of which parts parts have come.
 	in    *io.PipeWriter
 	parts int
 }
 
-// errUnknown is the error for an answer that the proxy does not show.
+// errUnknown means that the proxy does not show the answer.
 var errUnknown = errors.New("the proxy does not show the answer")
 
-// send sends a message unless the exchange is only observed. A call that can't be answered
-// ends, and so does what is received.
+// send sends a message, unless Envoy ignores answers. If that fails, the call ends, and with
+// it receiving.
 func (x *exchange) send(m *procv3.ProcessingResponse) {
 	if x.silent {
 		return
@@ -91,8 +92,8 @@ func (x *exchange) Pass(body *request.Body, marks http.Header) (*http.Response, 
 	}
 }
 
-// pump sends the body back where the proxy wants that, and reads what was not read yet. Its
-// end may come without the proxy's, whose answer or end shows what happened then.
+// pump reads the rest of the body, and sends the body back if the proxy wants that. It
+// ignores errors: the proxy's answer, or the end of its stream, shows what happened.
 func (x *exchange) pump(body *request.Body) {
 	if !x.duplex {
 		_, _ = io.Copy(io.Discard, body.Reader())
@@ -118,7 +119,7 @@ func (x *exchange) pump(body *request.Body) {
 	}
 }
 
-// sendBack sends a part of the request's body on its way.
+// sendBack sends a part of the request's body back.
 func (x *exchange) sendBack(part []byte, last bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -140,8 +141,7 @@ func (x *exchange) sendEnd() {
 	x.send(requestTrailers())
 }
 
-// sendHeaders answers the request's headers with changes of them, and sendBody its body or a part of
-// it.
+// sendHeaders answers the request's headers; sendBody answers its body or a part of it.
 func (x *exchange) sendHeaders(m *procv3.HeaderMutation) {
 	x.send(&procv3.ProcessingResponse{Response: &procv3.ProcessingResponse_RequestHeaders{
 		RequestHeaders: &procv3.HeadersResponse{Response: &procv3.CommonResponse{HeaderMutation: m}},
@@ -162,7 +162,7 @@ func requestTrailers() *procv3.ProcessingResponse {
 	return &procv3.ProcessingResponse{Response: &procv3.ProcessingResponse_RequestTrailers{RequestTrailers: &procv3.TrailersResponse{}}}
 }
 
-// settle answers the messages that wait, once the request is decided; the lock is held.
+// settle answers the waiting messages once the request is decided; the lock is held.
 func (x *exchange) settle() {
 	switch {
 	case !x.decided || !x.headers && !x.trailers && x.bodies == 0:
@@ -173,7 +173,7 @@ func (x *exchange) settle() {
 	}
 }
 
-// settleStop answers what waits, once, in the upstream's place.
+// settleStop sends the answer in the upstream's place, once.
 func (x *exchange) settleStop() {
 	select {
 	case <-x.told:
@@ -184,8 +184,8 @@ func (x *exchange) settleStop() {
 	close(x.told)
 }
 
-// settlePass lets what waits go on. The first part of a body gives its place to the body that
-// was changed, and the others have nothing left.
+// settlePass lets the waiting messages continue. A changed body replaces the first part of
+// the original; the other parts become empty.
 func (x *exchange) settlePass() {
 	if x.headers {
 		x.headers = false
@@ -209,10 +209,10 @@ func (x *exchange) settlePass() {
 	}
 }
 
-// digests are the headers that describe the bytes of the client's own body.
+// digests are the headers with digests of the client's own body.
 var digests = []string{"content-md5", "content-digest", "repr-digest", "digest", "x-goog-hash"}
 
-// mutation returns the changes of a request's headers for its body.
+// mutation returns the changes to a request's headers that a changed body needs.
 func (x *exchange) mutation(changed []byte, without []string) *procv3.HeaderMutation {
 	m := &procv3.HeaderMutation{RemoveHeaders: without}
 	if len(changed) == 0 {
@@ -228,7 +228,7 @@ func (x *exchange) mutation(changed []byte, without []string) *procv3.HeaderMuta
 	return m
 }
 
-// answered takes the headers of the answer, which get those that say what was found.
+// answered handles the headers of the answer, and adds Unloop's.
 func (x *exchange) answered(h *procv3.HttpHeaders) {
 	d := describe(h.GetHeaders())
 	if x.upload != nil { // an answer may come before all of the request
@@ -256,7 +256,7 @@ func (x *exchange) answered(h *procv3.HttpHeaders) {
 	x.answer <- res
 }
 
-// downloaded takes a part of the answer's body, which passes at once.
+// downloaded handles a part of the answer's body, which passes at once.
 func (x *exchange) downloaded(b *procv3.HttpBody) {
 	response := &procv3.CommonResponse{}
 	if x.answerDuplex {
@@ -268,7 +268,7 @@ func (x *exchange) downloaded(b *procv3.HttpBody) {
 	x.download(b.GetBody(), b.GetEndOfStream())
 }
 
-// download passes on a part of the answer's body to who reads it.
+// download writes a part of the answer's body to its reader.
 func (x *exchange) download(part []byte, last bool) {
 	if x.in == nil {
 		return

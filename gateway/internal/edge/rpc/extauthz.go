@@ -55,7 +55,7 @@ func (h *Handler) authorize(ctx context.Context, q *connect.Request[authv3.Check
 	return connect.NewResponse(authorized(w, removed)), nil
 }
 
-// authorized returns the answer of the gateway as Envoy obeys it.
+// authorized converts the gateway's answer for Envoy.
 func authorized(w *writer, removed []string) *authv3.CheckResponse {
 	if w.Status < http.StatusMultipleChoices {
 		return &authv3.CheckResponse{

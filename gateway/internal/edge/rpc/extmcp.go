@@ -21,26 +21,27 @@ import (
 const (
 	checkRequestPath  = "/agentgateway.dev.ext_mcp.ExtMcp/CheckRequest"
 	checkResponsePath = "/agentgateway.dev.ext_mcp.ExtMcp/CheckResponse"
-	// toolCall is the method that calls a tool; others pass.
+	// toolCall is the MCP method that is checked; others pass.
 	toolCall = "tools/call"
-	// maxResult bounds the results that get a hint, in bytes: what clients of gRPC receive by
-	// default, with room for the hint.
+	// maxResult bounds the results that get a hint, in bytes: the default limit of gRPC
+	// clients, less room for the hint.
 	maxResult = 4<<20 - 16<<10
 )
 
-// mcpCall is a tool's call as params of MCP describe it.
+// mcpCall is a tool call in the params of an MCP request.
 type mcpCall struct {
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments"`
-	// Responses and State are those of a call that was asked for input, and goes on with it.
+	// Responses and State belong to a call whose server asked for input.
 	Responses json.RawMessage `json:"inputResponses"`
 	State     json.RawMessage `json:"requestState"`
 }
 
-// goesOn reports whether the call is the same one as before, with what its server asked for.
+// goesOn reports whether this continues an earlier call with the input that its server asked
+// for.
 func (c *mcpCall) goesOn() bool { return c.Responses != nil || c.State != nil }
 
-// callIn returns the call in params; one without a name for what is none.
+// callIn returns the call in params; one without a name if there is none.
 func callIn(params []byte) (made mcpCall) {
 	if json.Unmarshal(params, &made) != nil {
 		return mcpCall{}
@@ -48,7 +49,7 @@ func callIn(params []byte) (made mcpCall) {
 	return made
 }
 
-// checkRequest answers agentgateway whether a tool may be called.
+// checkRequest tells agentgateway whether a tool may be called.
 func (h *Handler) checkRequest(ctx context.Context, q *connect.Request[extmcppb.McpRequest]) (*connect.Response[extmcppb.McpRequestResult], error) {
 	m := q.Msg
 	pass := &extmcppb.McpRequestResult{Result: &extmcppb.McpRequestResult_Pass{Pass: &extmcppb.Pass{}}}
@@ -87,9 +88,9 @@ func (h *Handler) checkRequest(ctx context.Context, q *connect.Request[extmcppb.
 	}
 }
 
-// checkResponse takes the result of a call, which is the last message where a server streams its
-// answer. The result passes, with a hint behind it if the call repeats itself: what is to be
-// stopped is stopped at the next call.
+// checkResponse reports the result of a call, the last message if the server streams. The
+// result passes, with a hint appended if the call loops: the next call is the one that is
+// stopped.
 func (h *Handler) checkResponse(ctx context.Context, q *connect.Request[extmcppb.McpResponse]) (*connect.Response[extmcppb.McpResponseResult], error) {
 	m := q.Msg
 	pass := &extmcppb.McpResponseResult{Result: &extmcppb.McpResponseResult_Pass{Pass: &extmcppb.Pass{}}}
@@ -121,9 +122,9 @@ func (h *Handler) checkResponse(ctx context.Context, q *connect.Request[extmcppb
 	return connect.NewResponse(pass), nil
 }
 
-// madeIn returns the call whose result is reported, and the result's content; nil if the metadata
-// don't name the call, or it does not end with this result: a server may ask for input instead, or
-// answer later.
+// madeIn returns the call whose result is reported, and the result's content. It returns nil
+// if the metadata do not name the call, or if this result is not final: a server may ask for
+// input instead, or answer later.
 func madeIn(m *extmcppb.McpResponse) (call *client.ToolCall, content []json.RawMessage) {
 	about := m.GetMetadataContext().GetFields()
 	tool := about["tool"].GetStringValue()
@@ -143,7 +144,7 @@ func madeIn(m *extmcppb.McpResponse) (call *client.ToolCall, content []json.RawM
 	return &client.ToolCall{Tool: tool, Arguments: arguments, Result: m.GetMcpResponse(), IsError: &result.Failed}, result.Content
 }
 
-// withHint returns a result with a text behind its content; nil if it can't have one.
+// withHint returns a result with a text appended to its content; nil if it can't have one.
 func withHint(result []byte, content []json.RawMessage, hint string) []byte {
 	fields := map[string]json.RawMessage{}
 	text, err := json.Marshal(map[string]string{"type": "text", "text": hint})
@@ -162,13 +163,13 @@ func withHint(result []byte, content []json.RawMessage, hint string) []byte {
 	return result
 }
 
-// question is what agentgateway sends with each question.
+// question is what both of agentgateway's requests have.
 type question interface {
 	GetMetadataContext() *structpb.Struct
 	GetServiceNames() []string
 }
 
-// asker asks for agentgateway about a call, in the name of the request that makes it.
+// asker asks about a call on behalf of the request that makes it.
 type asker struct {
 	api     *checkapi.API
 	request *http.Request
@@ -176,8 +177,8 @@ type asker struct {
 	session string
 }
 
-// asker returns an asker with the headers of the request that makes a call, and the key in them,
-// in the question's metadata or in those of gRPC: no headers come with results.
+// asker returns an asker for the request with the headers. The key comes from these, from the
+// question's metadata or from gRPC's: results come without headers.
 func (h *Handler) asker(ctx context.Context, rpc, header http.Header, q question) (*asker, *client.Error) {
 	about := q.GetMetadataContext().GetFields()
 	if key := about["key"].GetStringValue(); key != "" {
@@ -191,13 +192,13 @@ func (h *Handler) asker(ctx context.Context, rpc, header http.Header, q question
 		cancel()
 		return nil, &client.Error{Status: http.StatusBadRequest, Message: err.Error()}
 	}
-	// Who the metadata name as session, else the session in the headers, else all that call the
-	// same servers.
+	// The session in the metadata, else in the headers, else one for all callers of the same
+	// servers.
 	session := cmp.Or(about["session"].GetStringValue(), header.Get("X-Session-Id"), header.Get("Mcp-Session-Id"), "agentgateway "+strings.Join(q.GetServiceNames(), " "))
 	return &asker{h.cfg.API, r, cancel, session}, nil
 }
 
-// inTurn reads n bytes of JSON: callers with large ones are served in turn.
+// inTurn calls read, which parses n bytes of JSON, in the caller's turn.
 func (a *asker) inTurn(n int, read func()) *client.Error {
 	give, fault := a.api.Turn(a.request, n)
 	if fault != nil {
@@ -219,7 +220,7 @@ func (a *asker) ask(call client.ToolCall) (*client.ToolDecision, *client.Error) 
 	return &tool, nil
 }
 
-// toolPath stands for the path of a call, which has none of HTTP.
+// toolPath is the path in the HTTP request that stands for a call.
 const toolPath = "/mcp"
 
 // codeOf returns the code for a question that was refused.
@@ -234,7 +235,7 @@ func codeOf(fault *client.Error) extmcppb.AuthorizationError_Code {
 	}
 }
 
-// refusedMCP refuses a call with the reason. The loop's id becomes the data of its JSON-RPC error.
+// refusedMCP refuses a call. The loop's id becomes the data of the JSON-RPC error.
 func refusedMCP(code extmcppb.AuthorizationError_Code, reason, loopID string) *connect.Response[extmcppb.McpRequestResult] {
 	type data struct {
 		Code   string `json:"code"`

@@ -20,7 +20,7 @@ const processPath = "/envoy.service.ext_proc.v3.ExternalProcessor/Process"
 // processor is a stream of Envoy's external processing.
 type processor = connect.BidiStream[procv3.ProcessingRequest, procv3.ProcessingResponse]
 
-// process takes a request that passes Envoy through the gateway, and its answer.
+// process takes a request of Envoy's, and its answer, through the gateway.
 func (h *Handler) process(ctx context.Context, s *processor) error {
 	c := callOf(ctx)
 	first, err := s.Receive()
@@ -57,7 +57,7 @@ func (h *Handler) process(ctx context.Context, s *processor) error {
 	}
 }
 
-// newExchange returns the exchange that a first message begins.
+// newExchange returns the exchange for a first message.
 func newExchange(s *processor, c *call, first *procv3.ProcessingRequest, cancel context.CancelFunc) *exchange {
 	mode := first.GetProtocolConfig()
 	body := mode.GetRequestBodyMode()
@@ -75,7 +75,8 @@ func newExchange(s *processor, c *call, first *procv3.ProcessingRequest, cancel 
 	return x
 }
 
-// begin prepares the body of a request, and answers its headers if its body comes only then.
+// begin prepares the body of a request. If Envoy sends the body only after an answer to the
+// headers, begin answers them.
 func (x *exchange) begin(d *described, ended bool) {
 	x.secrets, x.announced = secrets(d.header), d.header.Get("Content-Length") != ""
 	if ended || x.bodyless {
@@ -94,8 +95,7 @@ func (x *exchange) begin(d *described, ended bool) {
 	x.sendHeaders(&procv3.HeaderMutation{RemoveHeaders: x.secrets})
 }
 
-// finish answers a request that did not go on with what the gateway wrote. It returns once that
-// is sent.
+// finish sends the gateway's own answer, if there is one, and returns when it was sent.
 func (x *exchange) finish(w *writer) {
 	x.call.readWithin(intake.IdleTime)
 	if x.upload != nil {
@@ -118,7 +118,7 @@ func (x *exchange) finish(w *writer) {
 	}
 }
 
-// receive takes all messages behind the first.
+// receive handles all messages after the first.
 func (x *exchange) receive() {
 	defer x.end()
 	for {
@@ -136,7 +136,7 @@ func (x *exchange) receive() {
 	}
 }
 
-// take takes a message.
+// take handles a message.
 func (x *exchange) take(m *procv3.ProcessingRequest) error {
 	switch {
 	case m.GetRequestBody() != nil:
@@ -156,7 +156,7 @@ func (x *exchange) take(m *procv3.ProcessingRequest) error {
 	return nil // a message without a part is about flow control
 }
 
-// uploaded takes a part of the request's body.
+// uploaded handles a part of the request's body.
 func (x *exchange) uploaded(b *procv3.HttpBody) {
 	x.mu.Lock()
 	if !x.duplex || x.upload == nil {
@@ -173,7 +173,7 @@ func (x *exchange) uploaded(b *procv3.HttpBody) {
 	}
 }
 
-// trailed takes the request's trailers, behind its body.
+// trailed handles the request's trailers, which follow its body.
 func (x *exchange) trailed() {
 	x.mu.Lock()
 	x.trailers = true
@@ -186,7 +186,7 @@ func (x *exchange) trailed() {
 	}
 }
 
-// end ends what is open when no further message comes.
+// end ends what is still open after the last message.
 func (x *exchange) end() {
 	if x.upload != nil {
 		x.upload.end(errCut)
@@ -205,5 +205,5 @@ func (x *exchange) end() {
 	close(x.over)
 }
 
-// errCut is the error of a body that the proxy did not send to its end.
+// errCut means that the proxy did not send all of a body.
 var errCut = errors.New("the proxy ended the stream")

@@ -16,24 +16,23 @@ var (
 	errNoRoom  = errors.New("the gateway holds as many bodies as its memory allows")
 )
 
-// prefix is the size of what stands before each message of gRPC: whether it is compressed,
-// and its length.
+// prefix is the size of the header of a gRPC message: a compression flag and the length.
 const prefix = 5
 
-// copies is how often a message is held while it is decoded.
+// copies is how many copies of a message exist while it is decoded.
 const copies = 2
 
-// frames is the body of a call. It takes memory for each message before that is read.
+// frames is the body of a call. It reserves memory for each message before reading it.
 type frames struct {
 	io.ReadCloser
 	memory *intake.Memory
 	max    int
-	// head has the n bytes of the next message's prefix that came, and left is how much of the
+	// head has the first n bytes of the next message's prefix; left is how much of the
 	// message is still to come.
 	head    [prefix]byte
 	n, left int
 	taken   int
-	// fault is why the next message is not read.
+	// fault is the reason for which the next message is not read.
 	fault error
 }
 
@@ -53,7 +52,7 @@ func (f *frames) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// begin takes the memory for a message whose prefix is there.
+// begin reserves the memory for a message whose prefix was read.
 func (f *frames) begin() error {
 	f.done()
 	size := binary.BigEndian.Uint32(f.head[1:])
@@ -69,7 +68,7 @@ func (f *frames) begin() error {
 	return nil
 }
 
-// done gives back the memory of a message that is no longer needed.
+// done releases the memory of the last message.
 func (f *frames) done() {
 	f.memory.Give(f.taken)
 	f.taken = 0

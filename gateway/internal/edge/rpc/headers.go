@@ -17,7 +17,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/access"
 )
 
-// described is a request in the words of Envoy.
+// described is a request or an answer as Envoy describes it.
 type described struct {
 	method, path, host string
 	status             int // of an answer; 0 for none
@@ -51,7 +51,7 @@ func describe(m *corev3.HeaderMap) described {
 	return d
 }
 
-// request returns the request as it would have come over HTTP.
+// request returns the described request as net/http would.
 func (d described) request(ctx context.Context, peer string) (*http.Request, error) {
 	u, err := url.ParseRequestURI(d.path)
 	if err != nil || !strings.HasPrefix(d.path, "/") {
@@ -64,7 +64,7 @@ func (d described) request(ctx context.Context, peer string) (*http.Request, err
 	return r, nil
 }
 
-// announced returns the length that headers announce for a body; -1 for none.
+// announced returns the Content-Length; -1 for none.
 func announced(h http.Header) int64 {
 	n, err := strconv.ParseInt(h.Get("Content-Length"), 10, 64)
 	if err != nil || n < 0 {
@@ -73,8 +73,7 @@ func announced(h http.Header) int64 {
 	return n
 }
 
-// replaced returns headers as Envoy is to set them, without those that describe the body's
-// length and the connection.
+// replaced returns the headers for Envoy to set, without Content-Length and Connection.
 func replaced(h http.Header) (out []*corev3.HeaderValueOption) {
 	for name, values := range h {
 		if name == "Content-Length" || name == "Connection" {
@@ -89,7 +88,7 @@ func replaced(h http.Header) (out []*corev3.HeaderValueOption) {
 	return out
 }
 
-// statusOf returns a status as Envoy knows it.
+// statusOf returns Envoy's form of a status.
 func statusOf(status int) *typev3.HttpStatus {
 	code := typev3.StatusCode(int32(status)) //nolint:gosec // a status has three digits
 	if _, known := typev3.StatusCode_name[int32(code)]; !known {
@@ -101,7 +100,7 @@ func statusOf(status int) *typev3.HttpStatus {
 	return &typev3.HttpStatus{Code: code}
 }
 
-// secrets are the headers of a request that are for Unloop alone, in Envoy's spelling.
+// secrets returns the names of a request's headers that are for Unloop alone, in lower case.
 func secrets(h http.Header) (names []string) {
 	if h.Get(access.Header) != "" {
 		names = append(names, strings.ToLower(access.Header))
@@ -109,8 +108,8 @@ func secrets(h http.Header) (names []string) {
 	return names
 }
 
-// forged returns the names of an answer's headers that only Unloop may set, and does not set
-// now, in Envoy's spelling.
+// forged returns the names of an answer's headers that only Unloop may set and does not set
+// now, in lower case.
 func forged(h, own http.Header) (names []string) {
 	for name := range h {
 		if _, set := own[name]; !set && strings.HasPrefix(name, "X-Loop-") {

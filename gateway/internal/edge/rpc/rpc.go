@@ -1,7 +1,7 @@
-// Package rpc answers gateways that ask over gRPC: Envoy and those that speak its protocols
-// (ext_proc, ext_authz), and agentgateway (ExtMcp). A protocol has a file.
+// Package rpc answers other gateways over gRPC: Envoy and those that speak its protocols
+// (ext_proc, ext_authz), and agentgateway (ExtMcp). Each protocol has a file.
 //
-// It knows their protocols. How a request is decided it may not know: its Gateway does.
+// It does not know how a request is decided: its Gateway does.
 package rpc
 
 import (
@@ -23,28 +23,26 @@ import (
 )
 
 const (
-	// envelope is how much larger a message may be than the body in it, in bytes: the
-	// headers of a request come in messages, too.
+	// envelope is the size of a message, in bytes, beyond that of the largest body: headers
+	// come in messages, too.
 	envelope = 64 << 10
-	// maxCalls bounds the calls at the same time; one caller may have half of them. A request
-	// that passes Envoy is a call until its answer is over.
+	// maxCalls bounds the concurrent calls; one caller may have half of them. A request that
+	// goes through Envoy is a call until its answer ends.
 	maxCalls = 8192
 )
 
-// Onward lets a request go on, behind the proxy that asks about it.
+// Onward lets a request continue through the proxy that asks about it.
 type Onward interface {
-	// Pass lets the request go on with a body, which may be another than it came with, and
-	// returns its answer as that comes in. The answer gets the headers in marks. The error says
-	// that the proxy shows no answer.
+	// Pass lets the request continue with a body, perhaps a changed one, and returns its
+	// answer, which gets the headers in marks. It fails if the proxy shows no answer.
 	Pass(body *request.Body, marks http.Header) (*http.Response, error)
 }
 
-// Gateway decides about requests of other gateways.
+// Gateway decides about other gateways' requests.
 type Gateway interface {
-	// Exchange answers a request, or lets it go on and reads its answer.
+	// Exchange answers a request, or lets it continue and reads its answer.
 	Exchange(w http.ResponseWriter, r *http.Request, onward Onward)
-	// Decide answers whether a request may be sent: with 200 if so, and else with what its
-	// client is to get.
+	// Decide answers with 200 if a request may be sent, else with the answer for its client.
 	Decide(w http.ResponseWriter, r *http.Request)
 }
 
@@ -65,7 +63,7 @@ type Handler struct {
 	fault *connect.ErrorWriter
 
 	mu sync.Mutex
-	// calls are those at this time, and by has those of each caller.
+	// calls is the number of concurrent calls, by that of each caller's.
 	calls int64
 	by    map[fair.Caller]int64
 }
@@ -104,7 +102,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callKey{}, c)))
 }
 
-// enter counts a call, and reports whether its caller may have one more.
+// enter counts a call; false if its caller may have no more.
 func (h *Handler) enter(caller fair.Caller) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -129,9 +127,9 @@ func (h *Handler) leave(caller fair.Caller) {
 type call struct {
 	*frames
 	control *http.ResponseController
-	// peer is the address that it comes from.
+	// peer is the client's address.
 	peer string
-	// writing is the time at which writing ends.
+	// writing is the write deadline.
 	writing time.Time
 }
 
@@ -139,8 +137,8 @@ type callKey struct{}
 
 func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
 
-// readWithin ends the call if it sends nothing for so long; 0 waits forever, and a negative
-// time ends it now. Writers without deadlines are those of tests.
+// readWithin ends the call if its client sends nothing for d; 0 waits forever, and a negative
+// d ends it now. Only the writers of tests have no deadlines.
 func (c *call) readWithin(d time.Duration) {
 	var at time.Time
 	if d != 0 {
@@ -149,8 +147,8 @@ func (c *call) readWithin(d time.Duration) {
 	_ = c.control.SetReadDeadline(at)
 }
 
-// writeWithin ends the call if what is sent next is not read for a minute or two. Setting the
-// time takes longer than sending.
+// writeWithin ends the call if its client does not read for one to two minutes. Setting a
+// deadline takes longer than sending, so it is set seldom.
 func (c *call) writeWithin() {
 	if now := time.Now(); c.writing.Sub(now) < intake.IdleTime {
 		c.writing = now.Add(2 * intake.IdleTime)
@@ -158,7 +156,8 @@ func (c *call) writeWithin() {
 	}
 }
 
-// keyed puts the key of a call's metadata in the place of the one in the request's headers.
+// keyed replaces the key in the request's headers by the one in the call's metadata, if that
+// has one.
 func keyed(h, metadata http.Header) {
 	if key := cmp.Or(metadata.Get(access.Header), h.Get(access.Header)); key != "" {
 		h.Set(access.Header, key)

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// upload is the body of a request as it comes in.
+// upload is the body of a request while it arrives.
 type upload struct {
 	*io.PipeReader
 	in *io.PipeWriter
-	// ended is closed once the body is over.
+	// ended is closed at the end of the body.
 	ended chan struct{}
 	once  sync.Once
 
@@ -25,7 +25,7 @@ func newUpload() *upload {
 	return u
 }
 
-// add passes a part on, and returns once it was read or nobody reads any more.
+// add passes a part on, and returns when it was read or the reader is gone.
 func (u *upload) add(part []byte) {
 	if len(part) > 0 {
 		_, _ = u.in.Write(part) // who reads no more wants no more
@@ -41,7 +41,7 @@ func (u *upload) end(err error) {
 	})
 }
 
-// until ends reading at a time unless the body goes on; the zero time waits forever.
+// until sets the read deadline; the zero time is none.
 func (u *upload) until(at time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

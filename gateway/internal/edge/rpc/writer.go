@@ -7,10 +7,10 @@ import (
 	"github.com/unloop/unloop/gateway/internal/edge/respond"
 )
 
-// writer keeps an answer of the gateway's own. It implements http.ResponseWriter.
+// writer records the gateway's own answer.
 type writer struct {
 	respond.Recorder
-	// upload is the body of the request; nil for one that came whole.
+	// upload is the body of the request; nil if it came whole.
 	upload *upload
 }
 
@@ -18,7 +18,8 @@ func newWriter(u *upload) *writer {
 	return &writer{Recorder: respond.Recorder{Headers: http.Header{}}, upload: u}
 }
 
-// SetReadDeadline sets when the request's body has to go on; see http.ResponseController.
+// SetReadDeadline sets the deadline for reading the request's body; see
+// http.ResponseController.
 func (w *writer) SetReadDeadline(at time.Time) error {
 	if w.upload != nil {
 		w.upload.until(at)

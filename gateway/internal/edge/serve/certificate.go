@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// reread is how long a certificate is used before its files are looked at again.
+// reread is how long a certificate is used before its files are read again.
 const reread = 10 * time.Second
 
-// Certificate names the PEM files of a server's certificate and of its key. The zero value is for a
-// server without TLS.
+// Certificate names the PEM files of a server's certificate and key. The zero value means no
+// TLS.
 type Certificate struct {
 	File string `name:"tls-cert" type:"path" placeholder:"FILE" help:"PEM file with the gateway's certificate and its intermediates; turns TLS on. Reloaded when it changes."`
 	Key  string `name:"tls-key" type:"path" placeholder:"FILE" help:"PEM file with the certificate's private key."`
 }
 
-// Listen listens at the address of a flag, with TLS if there is a certificate. The error names
-// the flag at fault.
+// Listen listens at the address in a flag, with TLS if there is a certificate. The error
+// names the flag.
 func Listen(flag, addr string, files Certificate, log *slog.Logger) (net.Listener, error) {
 	if (files.File == "") != (files.Key == "") {
 		return nil, errors.New("--tls-cert and --tls-key belong together: set both or neither")
@@ -44,7 +44,7 @@ func Listen(flag, addr string, files Certificate, log *slog.Logger) (net.Listene
 	}), nil
 }
 
-// pair is a certificate with its key, as it was read last.
+// pair is a certificate with its key, as last read.
 type pair struct {
 	files   Certificate
 	log     *slog.Logger
@@ -64,7 +64,8 @@ func (p *pair) read() error {
 	return nil
 }
 
-// get returns the certificate for a handshake. Files that can't be read leave the one before.
+// get returns the certificate for a handshake. If the files can't be read again, it returns
+// the old one.
 func (p *pair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,5 +1,4 @@
-// Package serve answers clients over HTTP until it is stopped, and then lets the
-// requests in flight finish.
+// Package serve runs an HTTP server until it is stopped, and then drains it.
 //
 // It does not know what the requests are.
 package serve
@@ -16,8 +15,7 @@ import (
 )
 
 const (
-	// HeaderTimeout is how long a client may take to send its headers, or nothing on a
-	// new connection.
+	// HeaderTimeout bounds the time until a client has sent its headers.
 	HeaderTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
 )
@@ -26,12 +24,12 @@ const (
 type Config struct {
 	Handler http.Handler
 	Log     *slog.Logger
-	// RPC says that requests are calls of gRPC: over HTTP/2, which needs no TLS then.
+	// RPC is set for gRPC: HTTP/2 only, also without TLS.
 	RPC bool
-	// Draining is called when the server is stopped.
+	// Draining is called when shutdown begins.
 	Draining func()
-	// Delay is how long requests are still accepted after that, and Grace how long those
-	// in flight may take then.
+	// Delay is how long requests are still accepted after that, Grace how long those in
+	// flight may then take.
 	Delay, Grace time.Duration
 }
 
@@ -58,8 +56,8 @@ func Until(ctx context.Context, listener net.Listener, cfg Config) error {
 	return err
 }
 
-// closing has answers after the context's end close their connections, so that clients
-// open the next one elsewhere.
+// closing makes answers after the context's end close their connections, so that clients open
+// the next one elsewhere.
 func closing(ctx context.Context, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if ctx.Err() != nil && r.Header.Get("Upgrade") == "" {
@@ -70,15 +68,14 @@ func closing(ctx context.Context, h http.Handler) http.Handler {
 }
 
 const (
-	// maxStreams bounds the calls of one connection, and receiveBuffer what one of them sends
-	// before it is read, in bytes.
+	// maxStreams bounds the calls on one connection, receiveBuffer the unread bytes of one
+	// call.
 	maxStreams, receiveBuffer = 1024, 64 << 10
-	// pingAfter is how long a connection is silent before it is asked for a sign of life, and
-	// pingTimeout how long that may take.
+	// A connection that is idle for pingAfter gets a ping, whose answer may take pingTimeout.
 	pingAfter, pingTimeout = 30 * time.Second, 15 * time.Second
 )
 
-// speakRPC has a server speak HTTP/2 alone, with bounds of its own.
+// speakRPC makes a server speak HTTP/2 only, with bounds for gRPC.
 func speakRPC(server *http.Server) {
 	server.Protocols = new(http.Protocols)
 	server.Protocols.SetHTTP2(true)
@@ -89,8 +86,8 @@ func speakRPC(server *http.Server) {
 	}
 }
 
-// NewServer returns a server. It has no timeout for whole requests or answers: a model
-// may think and talk for minutes.
+// NewServer returns a server without a timeout for whole requests or answers: a model may
+// take minutes.
 func NewServer(handler http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: handler, ReadHeaderTimeout: HeaderTimeout, IdleTimeout: idleTimeout,

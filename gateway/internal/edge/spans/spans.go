@@ -1,5 +1,5 @@
-// Package spans describes requests in spans of traces: what came of them, and what their
-// upstream answered. The attributes follow OpenTelemetry's conventions for generative AI.
+// Package spans describes requests in trace spans: their outcomes, and the answers of
+// upstreams. The attributes follow OpenTelemetry's conventions for generative AI.
 //
 // It does not know how spans are exported.
 package spans
@@ -49,7 +49,7 @@ func Outcome(ctx context.Context, req *request.Request, from *request.Subject, o
 	}
 }
 
-// Status notes the status of the answer to a request in a span.
+// Status records the status of an answer in a span.
 func Status(span trace.Span, status int, failed bool) {
 	if !span.IsRecording() {
 		return
@@ -61,7 +61,7 @@ func Status(span trace.Span, status int, failed bool) {
 	}
 }
 
-// Answer notes the status of the answer in the span of a request.
+// Answer records the status of the answer in the request's span.
 func Answer(ctx context.Context, status int) {
 	Status(trace.SpanFromContext(ctx), status, status >= http.StatusInternalServerError)
 }
@@ -71,8 +71,8 @@ const maxModel = 128
 
 func modelName(model string) string { return bounded.Name(model, maxModel) }
 
-// promptAttributes returns the attributes of a request by the conventions for generative
-// AI; none for a request without a prompt. The conversation is a hash.
+// promptAttributes returns the attributes for generative AI; none for a request without a
+// prompt. The conversation is a hash.
 func promptAttributes(req *request.Request, from *request.Subject) []attribute.KeyValue {
 	if !req.Target.Format.Prompt() {
 		return nil
@@ -89,8 +89,8 @@ func promptAttributes(req *request.Request, from *request.Subject) []attribute.K
 	return out
 }
 
-// Upstream begins the span of the upstream's answer, and returns it and the headers that
-// name it.
+// Upstream starts the span of the upstream's answer, and returns it and the headers that
+// carry its context.
 func Upstream(traces *tracing.Tracer, a *account.Account) (http.Header, trace.Span) {
 	req := a.Request
 	name := req.Method
@@ -105,7 +105,7 @@ func Upstream(traces *tracing.Tracer, a *account.Account) (http.Header, trace.Sp
 	return tracing.ToHTTP(ctx), span
 }
 
-// End ends the span of an upstream's answer, with its tokens where they were read.
+// End ends the span of an upstream's answer, with its tokens if known.
 func End(span trace.Span, a *account.Account) {
 	if u := a.Usage; u.Input > 0 || u.Output > 0 {
 		span.SetAttributes(attribute.Int("gen_ai.usage.input_tokens", u.Input), attribute.Int("gen_ai.usage.output_tokens", u.Output))

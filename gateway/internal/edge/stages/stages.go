@@ -1,7 +1,7 @@
-// Package stages has the stages of a request that ask nobody: they read it, find out who
-// sent it, and make its evidence. Gateways, replays and explanations share them.
+// Package stages has the stages of a request before detectors are asked: read it, resolve its
+// sender, and make its evidence. Gateways, replays and explanations share them.
 //
-// It may not know detectors, nor what is done with a request.
+// It does not know detectors, or what is done with a request.
 package stages
 
 import (
@@ -31,7 +31,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/wire/usage"
 )
 
-// Large reports whether reading a request takes a processor for long.
+// Large reports whether parsing a request takes much processor time.
 func Large(req *request.Request) bool {
 	n := len(req.Body.Bytes)
 	if req.Run != nil {
@@ -40,7 +40,7 @@ func Large(req *request.Request) bool {
 	return n > limiter.Large || req.Header.Get("Content-Encoding") != ""
 }
 
-// Raw returns a request as it came from a client.
+// Raw returns a request as its client sent it.
 func Raw(r *http.Request, req *request.Request, who request.Principal) *standing.Raw {
 	return &standing.Raw{
 		Method: req.Method, Target: r.RequestURI, Host: req.Host, Header: req.Header, Body: req.Body.Bytes,
@@ -49,7 +49,7 @@ func Raw(r *http.Request, req *request.Request, who request.Principal) *standing
 	}
 }
 
-// Stages are the stages of a request that ask nobody.
+// Stages are the stages of a request before detectors are asked.
 type Stages struct {
 	// MaxInspectBytes bounds the bodies that are inspected.
 	MaxInspectBytes int64
@@ -59,7 +59,7 @@ type Stages struct {
 	Gate            *admit.Gate
 	Resolver        *resolve.Resolver
 	Memory          *evidence.Memory
-	// Spent knows what requests cost lately; nil where that is estimated by their size.
+	// Spent knows what recent requests cost; nil to estimate costs by size.
 	Spent *spent.Cache
 }
 
@@ -70,7 +70,7 @@ func (s *Stages) Read(r *http.Request, req *request.Request) (err error) {
 }
 
 // Parse returns a request with the prompt in its body, which may be incomplete if the
-// context ended. It skips a prefix that it has read before. take reserves memory for copies of the
+// context ended. It skips a cached prefix. take reserves memory for copies of the
 // body; Parse returns its error.
 func (s *Stages) Parse(ctx context.Context, req *request.Request, rules *policystore.Rules, scope prefixcache.Scope, take func(n int) error) (*request.Request, error) {
 	o := options(ctx, req, rules)
@@ -84,8 +84,8 @@ func (s *Stages) Scope(r *http.Request, req *request.Request, rules *policystore
 	return rules.Prefixes.Scope(s.Gate.CallerKey(r, req, client), client.ID, client.Tenant, strconv.FormatUint(uint64(req.Caller), 16), req.Provider.Name(), req.Path)
 }
 
-// ParseNext is Parse for a body with only the messages that a request adds to a
-// conversation; nil for one that begins.
+// ParseNext is Parse for a body with only the messages that a request adds to the
+// conversation that it continues; nil for the first request.
 func (s *Stages) ParseNext(ctx context.Context, req *request.Request, rules *policystore.Rules, continues *transcript.Transcript) *request.Request {
 	o := options(ctx, req, rules)
 	o.Continue = continues
@@ -93,23 +93,23 @@ func (s *Stages) ParseNext(ctx context.Context, req *request.Request, rules *pol
 	return read
 }
 
-// options say which parts of a request's prompt are needed: none once the context ended.
+// options returns which parts of a request's prompt are needed: none after the context ended.
 func options(ctx context.Context, req *request.Request, rules *policystore.Rules) provider.Options {
 	o := rules.Options(req.Path)
 	o.Stop = func() bool { return ctx.Err() != nil }
 	return o
 }
 
-// Resolve finds out who sent a request.
+// Resolve returns the sender of a request.
 func (s *Stages) Resolve(r *http.Request, req *request.Request, rules *policystore.Rules, client request.Principal, hasher *identity.Hasher) request.Subject {
 	from := s.Resolver.Subject(r, req, resolve.Sender{Client: client, Key: s.Gate.CallerKey(r, req, client), Hasher: hasher}, s.Now())
 	from.Descriptors = rules.Descriptors.Values(descriptor.Subject{HTTP: r, Identity: from.Identity, Model: req.Model()})
 	return from
 }
 
-// Evidence makes the evidence of a request. If a policy evaluates its tool calls, those
-// that the provider keeps are looked up. key returns the hash of the sender's API key; nil
-// if nobody knows it.
+// Evidence returns the evidence of a request. If a policy evaluates tool calls, those that
+// the provider keeps are looked up. key returns the hash of the sender's API key; nil if it
+// is not known.
 func (s *Stages) Evidence(ctx context.Context, req *request.Request, from *request.Subject, rules *policystore.Rules, key func() string) evidence.Evidence {
 	var open []provider.ToolCall
 	matched := evidence.Match(rules.Set, req, from)

@@ -1,7 +1,7 @@
-// Package wait holds throttled requests back for a while, and bounds how many of them
-// wait at once: a throttle must not turn a fast loop into a pile of open connections.
+// Package wait delays throttled requests, and bounds how many wait at once: a throttle must
+// not turn a fast loop into a pile of open connections.
 //
-// It knows neither why a request waits nor what is done with one that may not.
+// It knows neither why a request waits nor what happens to one that may not.
 package wait
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
-// ErrCrowded says that too many requests of the same key wait already.
+// ErrCrowded means that too many requests of the same key already wait.
 var ErrCrowded = errors.New("too many requests wait")
 
-// Room holds the requests that wait. Make it with New.
+// Room holds the waiting requests. Make it with New.
 type Room struct {
 	limit   int
 	held    prometheus.Gauge
@@ -33,9 +33,8 @@ func New(limit int, reg prometheus.Registerer) *Room {
 	return &Room{limit: limit, waiting: map[string]int{}, held: held}
 }
 
-// Wait returns nil after d; at once for the key "", which means no wait. It returns
-// ErrCrowded at once if too many requests of the key wait already, and the context's error
-// if that ends before d.
+// Wait returns nil after d, or at once for the key "". It returns ErrCrowded at once if too
+// many requests of the key already wait, and the context's error if that ends first.
 func (r *Room) Wait(ctx context.Context, key string, d time.Duration) error {
 	if key == "" {
 		return nil

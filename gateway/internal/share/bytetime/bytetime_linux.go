@@ -9,25 +9,25 @@ import (
 )
 
 const (
-	// mostHostile is how many times as long a byte of a hostile input may take as one of an
-	// honest input, and mostLarge one of a large input as one of a small input.
+	// mostHostile bounds the ratio of the times per byte of hostile and honest inputs,
+	// mostLarge that of large and small inputs.
 	mostHostile, mostLarge = 25, 4
-	// fast is what a byte of a hostile input may take in any case, in nanoseconds.
+	// fast is the time per byte, in nanoseconds, that a hostile input may always take.
 	fast = 40
-	// tries is how often an input is read that takes too long: on a busy machine, the faults
-	// of pages and caches count too.
+	// tries bounds the repetitions of a measurement that is too slow: on a busy machine, page
+	// faults and cache misses count too.
 	tries = 10
 )
 
 // Sample returns an input of about size bytes.
 type Sample func(size int) []byte
 
-// Reader reads an input, and returns of how many bytes the time counts.
+// Reader reads an input, and returns the number of bytes to divide the time by.
 type Reader func(input []byte) (bytes int)
 
-// Check fails the test if a byte of a hostile sample takes much longer than one of an honest
-// sample, or one of a large sample much longer than one of a small sample. Of each kind the
-// slowest sample is compared with a large one.
+// Check fails the test if the time per byte of a hostile sample is much longer than that of
+// an honest sample, or that of a large sample much longer than that of a small one. The
+// slowest sample of each kind is also measured large.
 func Check(t *testing.T, read Reader, honest, hostile map[string]Sample) {
 	t.Helper()
 	usual, name := slowest(t, read, honest, math.Inf(1))
@@ -40,8 +40,8 @@ func Check(t *testing.T, read Reader, honest, hostile map[string]Sample) {
 	grows(t, name, read, hostile[name], got)
 }
 
-// slowest returns the sample that takes the longest, and how long. most is how long one may
-// take.
+// slowest returns the largest time per byte and its sample. Measurements over most are
+// repeated.
 func slowest(t *testing.T, read Reader, samples map[string]Sample, most float64) (longest float64, name string) {
 	t.Helper()
 	for one, s := range samples {
@@ -56,7 +56,7 @@ func slowest(t *testing.T, read Reader, samples map[string]Sample, most float64)
 	return longest, name
 }
 
-// grows compares a large sample with a small one.
+// grows fails the test if a large sample takes much longer per byte than a small one.
 func grows(t *testing.T, name string, read Reader, s Sample, before float64) {
 	t.Helper()
 	got := perByte(t, read, s(large))
@@ -77,7 +77,7 @@ func perByte(t *testing.T, read Reader, input []byte) float64 {
 	return float64(worked(t)-began) / float64(max(n, 1))
 }
 
-// worked is the processor's time that this process has had.
+// worked returns the processor time of this process.
 func worked(t *testing.T) time.Duration {
 	t.Helper()
 	var used unix.Timespec

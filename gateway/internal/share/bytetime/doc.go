@@ -1,8 +1,7 @@
-// Package bytetime measures, for tests, the processor time that a reader takes for each
-// byte of its input: a reader with n² steps takes hundreds of times as long for some inputs
-// as for others, and eight times as long for each byte of an input that is eight times as
-// large.
+// Package bytetime measures, for tests, the processor time per byte of a parser, in order to
+// find quadratic ones: these take hundreds of times as long for some inputs as for others,
+// and eight times as long per byte for an input that is eight times as large.
 //
-// It does not know what is read. Tests that use it run alone, since it counts what the
-// whole process does, and on Linux.
+// Tests that use it must not run in parallel, since it measures the whole process, and run on
+// Linux only.
 package bytetime

@@ -1,8 +1,7 @@
-// Package fair shares what is scarce between callers, so that whatever one of them sends,
-// the others have theirs: those that wait are served in turn by their callers, and no
-// caller gets all of a room.
+// Package fair shares scarce resources between callers: a queue serves callers round-robin,
+// and no caller gets all of a bounded resource.
 //
-// It knows neither what is waited for nor how callers are told apart.
+// It knows neither the resource nor how callers are identified.
 package fair
 
 import (
@@ -10,7 +9,7 @@ import (
 	"context"
 )
 
-// Caller tells the callers of a gateway apart.
+// Caller identifies a caller of a gateway.
 type Caller uint64
 
 type callerKey struct{}
@@ -20,25 +19,25 @@ func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerIn returns the caller for which something is done; 0 if nobody said.
+// CallerIn returns the caller in a context; 0 if it has none.
 func CallerIn(ctx context.Context) Caller {
 	c, _ := ctx.Value(callerKey{}).(Caller)
 	return c
 }
 
-// May reports whether a caller that has own may take n more while free is left: it gets no
-// more than it leaves free. So a single caller gets half, and a caller that has nothing
-// always finds some.
+// May reports whether a caller that holds own may take n more while free is left: it gets no
+// more than it leaves free. So a single caller gets at most half, and something is always
+// left for a caller that holds nothing.
 func May(own, n, free int64) bool { return own+n <= free-n }
 
-// Most returns how much of a room a caller may have at most.
+// Most returns the largest share of a resource that a caller may hold.
 func Most(room int64) int64 { return room / 2 }
 
-// Queue holds values that wait. Callers take turns, and the values of one caller keep their
-// order. The zero Queue is empty. It is not safe for concurrent use.
+// Queue is a queue in which callers take turns; the values of one caller keep their order.
+// The zero Queue is empty. It is not safe for concurrent use.
 type Queue[T any] struct {
 	lines map[Caller]*line
-	// order has the lines that have values; the first line has the next turn.
+	// order has the nonempty lines; the first has the next turn.
 	order list.List
 	n     int
 }
@@ -67,7 +66,7 @@ func (q *Queue[T]) LenOf(c Caller) int {
 	return 0
 }
 
-// Push puts a value behind the others of its caller.
+// Push appends a value to those of its caller.
 func (q *Queue[T]) Push(c Caller, v T) Place {
 	l := q.lines[c]
 	if l == nil {
@@ -82,15 +81,14 @@ func (q *Queue[T]) Push(c Caller, v T) Place {
 	return Place{l, l.values.PushBack(v)}
 }
 
-// Pop removes and returns the first value of the next caller whose first value is ready, and
-// ends the turn of that caller. It returns false if there is none.
+// Pop removes and returns the first value of the next caller for which ready returns true,
+// and ends that caller's turn. It returns false if there is none.
 func (q *Queue[T]) Pop(ready func(T) bool) (v T, found bool) {
 	return q.PopWithin(len(q.lines), ready)
 }
 
-// PopWithin is Pop that looks at the next most callers. If there are others and none of the
-// first is ready, those go behind the others, so that the time of a call is bounded and the
-// next one looks further.
+// PopWithin is Pop for at most the next most callers, which bounds its time. If none of them
+// is ready, they move to the end, so that the next call looks at others.
 func (q *Queue[T]) PopWithin(most int, ready func(T) bool) (v T, found bool) {
 	further := q.order.Len() > most
 	for at := q.order.Front(); at != nil && most > 0; most-- {

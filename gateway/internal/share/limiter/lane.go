@@ -8,14 +8,14 @@ import (
 	"github.com/unloop/unloop/gateway/internal/share/fair"
 )
 
-// lane are slots of one kind.
+// lane has the slots of one kind.
 type lane struct {
 	least, most, room int
 	patience          time.Duration
 	starved           func() bool
 
 	mu sync.Mutex
-	// limit is how many requests have their slot at once, and taken how many do.
+	// limit bounds the slots in use; taken is their number.
 	limit, taken int
 	waiting      fair.Queue[chan struct{}] // each closed when it is the request's slot
 	looked       time.Time
@@ -38,7 +38,7 @@ func (l *lane) queued() int {
 	return l.waiting.Len()
 }
 
-// enter takes a slot, or a place among those that wait.
+// enter takes a slot and returns nil, or queues for one.
 func (l *lane) enter(caller fair.Caller) (*waiter, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,7 +54,7 @@ func (l *lane) enter(caller fair.Caller) (*waiter, error) {
 	}
 }
 
-// await returns once it is the request's slot.
+// await waits for the slot.
 func (l *lane) await(ctx context.Context, one *waiter) (err error) {
 	timer := time.NewTimer(l.patience)
 	defer timer.Stop()
@@ -69,7 +69,7 @@ func (l *lane) await(ctx context.Context, one *waiter) (err error) {
 	return l.leave(one, err)
 }
 
-// leave gives up a place, unless the slot has come meanwhile.
+// leave leaves the queue, unless the slot has come meanwhile.
 func (l *lane) leave(one *waiter, err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,7 +82,7 @@ func (l *lane) leave(one *waiter, err error) error {
 	}
 }
 
-// give ends a slot.
+// give returns a slot, and hands out free ones.
 func (l *lane) give() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +99,7 @@ func (l *lane) give() {
 }
 
 // adapt lowers the limit while the process lacks processors, and raises it while requests
-// wait although it does not.
+// wait otherwise.
 func (l *lane) adapt(now time.Time) {
 	if now.Sub(l.looked) < lookEvery {
 		return

@@ -1,14 +1,11 @@
-// Package limiter bounds how many requests are checked at once, by one rule: as many as the
-// processors suit have a slot, others queue for one, callers are served in turn, and one
-// caller gets no more places in the queue than it leaves free. A request that waits for its
-// check is delayed; one that is not checked because the processors were busy would pass
-// unguarded.
+// Package limiter bounds how many requests are checked at once: an adaptive number of
+// requests have a slot, others queue for one in turns by caller. A request that waits is
+// delayed; one whose check fails because the processors are busy would pass unchecked.
 //
-// It knows neither what a check is nor what is done with a request that gets no slot.
+// It knows neither what a check is nor what happens to a request that gets no slot.
 //
-// Other queues are bounded where they stand, each for a reason of its own: the memory of
-// bodies (edge/intake), whose bound is in bytes and is held while a body is sent; throttled
-// requests (edge/wait), which wait for a time and not for each other; checks on their way
+// Other queues have bounds of their own: the memory of bodies (edge/intake), in bytes;
+// throttled requests (edge/wait), which wait for a time and not for each other; checks
 // (ask/checker), which wait for a detector and share messages; requests over NATS
 // (natskit.Inbox), whose responder may be gone.
 package limiter
@@ -27,12 +24,12 @@ import (
 )
 
 const (
-	// leastPerProcessor and mostPerProcessor bound how many requests are checked at once
-	// for each processor: few while goroutines wait long for one, since each check waits
-	// for it a dozen times, and many while checks wait for others.
+	// leastPerProcessor and mostPerProcessor bound the concurrent checks per processor: few
+	// while goroutines wait long for one, since each check does so a dozen times, and many
+	// while checks wait for detectors.
 	leastPerProcessor, mostPerProcessor = 16, 1024
-	// waitingPerProcessor is how many more may wait for each processor. One caller gets no
-	// more of these places than it leaves free.
+	// waitingPerProcessor is the length of the queue per processor. One caller gets no more
+	// places than it leaves free.
 	waitingPerProcessor = 1024
 	// Large is the size from which a body is large, in bytes.
 	Large = 64 << 10
@@ -40,25 +37,25 @@ const (
 	lookEvery    = 10 * time.Millisecond
 	share        = 4
 	stepPerLimit = 8
-	// Patience is how long a request waits for its slot, patienceLarge how long one with a
-	// large body waits for the slot to read it.
+	// Patience bounds the wait for a slot, patienceLarge the wait for a slot to read a large
+	// body.
 	Patience, patienceLarge = time.Second, 15 * time.Second
 )
 
-// ErrBusy says that too many requests wait already, or that the slot did not come in time.
+// ErrBusy means that too many requests already wait, or that the slot did not come in time.
 var ErrBusy = errors.New("too many requests to check")
 
 // Limiter has the slots of a gateway's requests. Make it with New.
 //
-// Requests with large bodies take another slot to read them, before the one of their check.
-// Those take processors for long: if many were read at once, each small request would wait
-// for a processor behind all of them, as often as it waits for one.
+// Requests with large bodies first take another slot to read them, because that takes much
+// processor time: if many were read at once, each small request would wait behind all of them
+// whenever it needs a processor.
 type Limiter struct {
 	checks, large *lane
 	seconds       prometheus.Histogram
 }
 
-// New returns slots for as many requests as the processors suit.
+// New returns a limiter for the processors of this machine.
 func New(reg prometheus.Registerer) *Limiter {
 	n := runtime.GOMAXPROCS(0)
 	var starvation natskit.Starvation
@@ -83,8 +80,8 @@ type Slot struct {
 	checks, reads bool
 }
 
-// Take returns a slot for a caller's request, with a large body or not, once there is one.
-// It returns ErrBusy if there is none in time, and the context's error if that ends before.
+// Take waits for a slot for a caller's request, whose body may be large. It returns ErrBusy
+// if there is none in time, and the context's error if that ends first.
 func (t *Limiter) Take(ctx context.Context, caller fair.Caller, large bool) (slot Slot, err error) {
 	slot.of = t
 	if large {
@@ -101,8 +98,8 @@ func (t *Limiter) Take(ctx context.Context, caller fair.Caller, large bool) (slo
 	return slot, nil
 }
 
-// TakeRead returns a slot to read a text of n bytes alone, and the errors of Take. A text that is
-// not large needs none.
+// TakeRead waits for a slot to read a text of n bytes, without one for a check. Its errors
+// are those of Take. A text that is not large needs no slot.
 func (t *Limiter) TakeRead(ctx context.Context, caller fair.Caller, n int) (slot Slot, err error) {
 	slot.of = t
 	if n > Large {
@@ -122,7 +119,7 @@ func (t *Limiter) take(ctx context.Context, l *lane, caller fair.Caller) error {
 	return l.await(ctx, one)
 }
 
-// Read says that the body was read, and the request only waits from now on.
+// Read gives back the slot for reading.
 func (t *Slot) Read() {
 	if t.reads {
 		t.reads = false
@@ -130,7 +127,7 @@ func (t *Slot) Read() {
 	}
 }
 
-// Give gives the slot back.
+// Give gives back all of the slot.
 func (t *Slot) Give() {
 	t.Read()
 	if t.checks {
