@@ -63,13 +63,13 @@ type Conn struct {
 	reasons reasons
 	health  health
 	look    chan struct{} // requests a check of the streams
-	suspect chan struct{} // requests one of the embedded server; nil if it is none
+	suspect chan struct{} // requests a check of the embedded server; nil for other servers
 	// refusals counts what the server refused.
 	refusals refusals
 	// placement is the scheme of the partitions; nil if it is not known.
 	placement atomic.Pointer[placement]
-	// asking holds a value while the scheme is asked for. keeping says that it is renewed in the
-	// background, and used is the time of its last use in Unix nanoseconds.
+	// asking holds a value while the scheme is requested. keeping is set while it is renewed
+	// in the background; used is the time of its last use in Unix nanoseconds.
 	asking  chan struct{}
 	keeping atomic.Bool
 	used    atomic.Int64
@@ -91,14 +91,14 @@ type link struct {
 	js jetstream.JetStream
 }
 
-// outgoing is a message in the queue, or a mark of a place in it.
+// outgoing is a message in the queue, or a marker for Flush.
 type outgoing struct {
 	msg *nats.Msg
-	// until is the time at which the message is of no use any more; zero for none.
+	// until is the time after which the message is dropped; zero for none.
 	until time.Time
 	// failed, if not nil, is called if the message was not sent.
 	failed func(error)
-	// sent, if not nil, is closed when the mark is reached.
+	// sent, if not nil, makes this a marker; it is closed when its turn comes.
 	sent chan struct{}
 }
 
@@ -112,7 +112,7 @@ func start(name string, log *slog.Logger, settings Settings, dial func(...nats.O
 	}
 	c.current.Store(l)
 	if l.nc.IsConnected() {
-		<-c.first // the handler's turn comes at once
+		<-c.first // the handler runs at once
 	}
 	go c.publish()
 	return c, nil
@@ -163,8 +163,8 @@ func (c *Conn) open() (*link, error) {
 	return &link{nc, js}, nil
 }
 
-// renew closes a connection whose key is not that of its file any more. The one that
-// replaces it reads the file.
+// renew closes a connection whose key has changed in its file. Its replacement reads the
+// file.
 func renew(nc *nats.Conn, err error) {
 	if errors.Is(err, errNewKey) {
 		go nc.Close()
@@ -189,8 +189,8 @@ func (c *Conn) lost(err error) {
 	c.log.Warn("NATS connection lost, reconnecting", "connection", c.name, "error", err)
 }
 
-// reported handles errors that the server or the client reports. Refused credentials
-// while reconnecting are among them.
+// reported handles errors that the server or the client reports, such as refused credentials
+// while reconnecting.
 func (c *Conn) reported(err error) {
 	if one, ok := refusalOf(err); ok {
 		c.refused(one)
@@ -203,7 +203,7 @@ func (c *Conn) reported(err error) {
 	c.log.Warn("NATS reported an error", "connection", c.name, "error", err)
 }
 
-// note keeps the reason for an outage, and logs each reason once in an outage.
+// note records a reason of an outage, and logs each reason once per outage.
 func (c *Conn) note(err error) {
 	if c.isClosing() || c.up.Load() || !c.reasons.add(err) {
 		return
@@ -251,15 +251,14 @@ func (c *Conn) adopt(l *link) {
 
 func (c *Conn) isClosing() bool { return c.life.Err() != nil }
 
-// NATS returns the client's connection that is in use now. Its methods wait while the
-// client reconnects.
+// NATS returns the current connection of the client. Its methods block while it reconnects.
 func (c *Conn) NATS() *nats.Conn { return c.current.Load().nc }
 
-// JetStream returns the JetStream context of NATS; call it for each use.
+// JetStream returns the JetStream context of NATS. Callers must not keep it.
 func (c *Conn) JetStream() jetstream.JetStream { return c.current.Load().js }
 
-// Changed returns a channel that receives a value when a server was connected again or a
-// stream was created again: followers of streams then have to start over.
+// Changed returns a channel that receives a value after a reconnect, or after a stream was
+// recreated: followers of streams then have to start over.
 func (c *Conn) Changed() (changed <-chan struct{}, stop func()) {
 	ch := make(chan struct{}, 1)
 	c.mu.Lock()
@@ -309,7 +308,7 @@ func (c *Conn) send(o outgoing) error {
 	}
 }
 
-// publish sends the queued messages. No other goroutine waits for the client's lock.
+// publish sends the queued messages, so that no other goroutine waits for the client's lock.
 func (c *Conn) publish() {
 	for {
 		select {

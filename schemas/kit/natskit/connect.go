@@ -15,11 +15,10 @@ import (
 )
 
 const (
-	// dialTimeout bounds the look-up and the dialling of a server, during which the
-	// client holds its lock.
+	// dialTimeout bounds DNS and dialing, during which the client holds its lock.
 	dialTimeout = 2 * time.Second
-	// pingInterval is the pause between the client's pings. A server that leaves
-	// maxPings of them unanswered is disconnected.
+	// pingInterval is the interval of the client's pings. It disconnects from a server that
+	// leaves maxPings of them unanswered.
 	pingInterval, maxPings = time.Second, 2
 	// flushTimeout bounds one write to the server's socket, during which the client
 	// holds its lock.
@@ -50,7 +49,7 @@ func options(name string) []nats.Option {
 	}
 }
 
-// dialer looks names up and dials within one deadline.
+// dialer resolves names and dials within one deadline.
 type dialer struct{}
 
 // Dial implements nats.CustomDialer.

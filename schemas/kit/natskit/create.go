@@ -16,18 +16,18 @@ import (
 // ErrNoRoom means that the server has no room for a stream.
 var ErrNoRoom = errors.New("the NATS server has no room for it: free or add disk space, or raise the server's max_file_store and the account's limits")
 
-// shares are the parts of a stream's bound that it gets on a server without room for the
-// usual bounds of all streams: 16/16, 15/16, and 1/16 at the least.
+// shares is the number of steps in which the bounds of streams shrink on a server without
+// room for all of them: to 15/16, 14/16, and so on to 1/16.
 const shares = 16
 
-// creating holds a value while this process creates a stream, so that its services do not
-// take each other's request for room for room that is taken.
+// creating holds a value while this process creates a stream: while a stream asks for the
+// room of all, others would find none.
 var creating = make(chan struct{}, 1)
 
-// create creates a stream. The server reserves the bounds of streams, and would accept one
-// without a bound when it can reserve no more. Therefore a stream gets its share of the
-// room that there is for all. A client can't ask how much that is: the first stream asks for
-// the room of all, and the others get the share that it got.
+// create creates a stream. The server reserves the bounds of streams, so that the first ones
+// could leave no room for the rest. Therefore each stream gets a share of the available room.
+// Clients can't ask for the size of that: the first stream asks for the room of all, with
+// smaller shares until the server agrees, and the others get the same share.
 func create(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig, partitions int) (jetstream.Stream, error) {
 	select {
 	case creating <- struct{}{}:
@@ -57,8 +57,8 @@ func create(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCon
 	return stream, err
 }
 
-// others returns which of all streams are missing, and the share of those that are not; 0 if
-// none has a bound. It gives back what a process asked for that died before it had done so.
+// others returns the missing streams, and the share that the existing ones have; 0 for none.
+// It shrinks empty streams that still have the room of all because their creator died.
 func others(ctx context.Context, js jetstream.JetStream, all []jetstream.StreamConfig) (missing []jetstream.StreamConfig, share int64, err error) {
 	var unused []jetstream.StreamConfig
 	list := js.ListStreams(ctx)
@@ -86,8 +86,7 @@ func others(ctx context.Context, js jetstream.JetStream, all []jetstream.StreamC
 	return all, share, nil
 }
 
-// A cluster places streams by what each server said of itself, up to 10 s ago: what it has
-// reserved, and that it is there at all.
+// A cluster places streams by reports of its servers, which are up to 10 s old.
 const (
 	placementDelay = 12 * time.Second
 	placementPause = 500 * time.Millisecond
@@ -106,8 +105,8 @@ func createBeside(ctx context.Context, js jetstream.JetStream, cfg jetstream.Str
 	}
 }
 
-// createFor creates a stream with its share of the bounds of all, if the server has room for
-// the shares of all.
+// createFor creates a stream with its share of its bound, if the server has room for the same
+// share of all.
 func createFor(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig, all []jetstream.StreamConfig, share int64) (jetstream.Stream, error) {
 	own := cfg.MaxBytes * share / shares
 	cfg.MaxBytes = max(own, total(all)*share/shares)
@@ -122,8 +121,8 @@ func createFor(ctx context.Context, js jetstream.JetStream, cfg jetstream.Stream
 	return stream, err
 }
 
-// place creates a stream. A cluster that has just started takes servers for offline that it
-// has not heard of yet.
+// place creates a stream. It retries while a cluster that has just started takes servers for
+// offline.
 func place(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig) (stream jetstream.Stream, err error) {
 	for until := time.Now().Add(placementDelay); ; {
 		stream, err = js.CreateStream(ctx, cfg)
@@ -145,7 +144,7 @@ func total(all []jetstream.StreamConfig) (bytes int64) {
 	return bytes
 }
 
-// lacksRoom reports whether a stream was refused because its bound can't be reserved.
+// lacksRoom reports whether the server could not reserve a stream's bound.
 func lacksRoom(err error) bool {
 	// In a cluster there are then too few servers with room.
 	return refusedFor(err, noRoom) || refusedFor(err, tooFew) && strings.Contains(err.Error(), "insufficient storage")

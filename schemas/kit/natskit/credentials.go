@@ -18,7 +18,7 @@ import (
 // maxCredentials is the largest size of a file with credentials, in bytes.
 const maxCredentials = 1 << 20
 
-// unusable is the error for a flag's file. It quotes nothing from the file.
+// unusable returns the error for a flag's file. It quotes nothing from the file.
 func unusable(flag, file, why string) error {
 	return fmt.Errorf("%w: %s %s: %s", ErrCredentials, flag, file, why)
 }
@@ -43,7 +43,7 @@ func readFile(flag, file string) ([]byte, error) {
 	return data, nil
 }
 
-// withCreds identifies by a credentials file: a user's JWT and the seed of its key.
+// withCreds authenticates by a credentials file: a user's JWT and the seed of its key.
 func withCreds(file string) (nats.Option, error) {
 	if _, _, err := readCreds(file); err != nil {
 		return nil, err
@@ -77,8 +77,8 @@ func readCreds(file string) (jwt string, key nkeys.KeyPair, err error) {
 	return jwt, key, nil
 }
 
-// withNKey identifies by an nkey. Its public key is fixed for the life of a connection of
-// the client; a file that has another one by then is read by the next connection.
+// withNKey authenticates by an nkey. A connection of the client has a fixed public key: if
+// the file gets another one, the connection is replaced.
 func withNKey(file string) (nats.Option, error) {
 	key, public, err := readNKey(file)
 	if err != nil {
@@ -98,7 +98,7 @@ func withNKey(file string) (nats.Option, error) {
 	}), nil
 }
 
-// errNewKey means that the connection must be replaced, for the file has another key.
+// errNewKey means that the connection must be replaced because the file has another key.
 var errNewKey = errors.New("--nats-nkey has another key now")
 
 func readNKey(file string) (key nkeys.KeyPair, public string, err error) {
@@ -116,8 +116,8 @@ func readNKey(file string) (key nkeys.KeyPair, public string, err error) {
 	return key, public, nil
 }
 
-// withUser identifies by a user name and a password. While a file can't be read again,
-// the last ones are used.
+// withUser authenticates by a user name and a password. If a file can't be read again, it
+// uses the last values.
 func withUser(userFile, passwordFile string) (nats.Option, error) {
 	user, password, err := readUser(userFile, passwordFile)
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// directBatch is how many messages one direct get asks for.
+// directBatch is the batch size of a direct get.
 const directBatch = 256
 
 // directWithin bounds the wait for the answers to one direct get.
 const directWithin = 5 * time.Second
 
-// DirectGet is a request for the messages of a stream from a place on, in order. It needs no
-// consumer, which users who may only read can't create.
+// DirectGet reads the messages of a stream in order. It needs no consumer, which read-only
+// users can't create.
 type DirectGet struct {
 	// From is the sequence of the first message; 0 to begin at Since.
 	From  uint64
@@ -38,7 +38,7 @@ type Stored struct {
 	At       time.Time
 }
 
-// Ask yields the messages of one answer; none if there are no more yet. An error comes last.
+// Ask yields one batch of messages; none if there are no more yet. An error comes last.
 func (g DirectGet) Ask(ctx context.Context, js jetstream.JetStream, stream string) iter.Seq2[Stored, error] {
 	return func(yield func(Stored, error) bool) {
 		ctx, cancel := context.WithTimeout(ctx, directWithin)
@@ -102,8 +102,8 @@ func (g DirectGet) send(js jetstream.JetStream, stream string) (*nats.Subscripti
 	return answers, nil
 }
 
-// served returns the value of a header that the server adds: the last one. The message may
-// have been stored with others of the name.
+// served returns the value of a header that the server added, the last one: the stored
+// message may have others of the same name.
 func served(msg *nats.Msg, header string) string {
 	all := msg.Header[header]
 	if len(all) == 0 {
@@ -127,7 +127,7 @@ type Record struct {
 	Value []byte
 }
 
-// Deletes reports whether a message marks the end of a record.
+// Deletes reports whether a message is a tombstone.
 func (m Stored) Deletes() bool {
 	return m.Header.Get("KV-Operation") != "" || m.Header.Get(jetstream.MarkerReasonHeader) != ""
 }
@@ -160,7 +160,7 @@ func messagesFrom(ctx context.Context, js jetstream.JetStream, bucket, keys stri
 }
 
 // Records reads the records of a bucket whose keys match a subject such as ">", by direct
-// gets. One that is written meanwhile is among them once, as it is written last.
+// gets. A record that is written meanwhile appears once, in its last version.
 func Records(ctx context.Context, js jetstream.JetStream, bucket, keys string) ([]Record, error) {
 	prefix := "$KV." + bucket + "."
 	found, order := map[string]Stored{}, []string{}
@@ -182,7 +182,7 @@ func Records(ctx context.Context, js jetstream.JetStream, bucket, keys string) (
 	return all, nil
 }
 
-// missing returns the error for a stream that nobody answers for.
+// missing converts the error for a stream that does not exist.
 func missing(err error) error {
 	if errors.Is(err, nats.ErrNoResponders) {
 		return jetstream.ErrBucketNotFound

@@ -38,8 +38,8 @@ type EmbeddedConfig struct {
 	// MaxStore bounds what JetStream stores on disk, in bytes; 0 for three quarters of
 	// the space that is free at the start.
 	MaxStore int64
-	// Announce is the folder in which other processes of the user find the server's
-	// token, such as RuntimeDir; if it is empty, the token is written nowhere.
+	// Announce is the folder, such as RuntimeDir, in which other processes of the user find
+	// the server's token; "" for none.
 	Announce string
 }
 
@@ -53,8 +53,8 @@ type Embedded struct {
 	// token authenticates clients.
 	token        string
 	announcement *announcement
-	// suspect receives a value when a write of this process failed, and when the server
-	// reports an error.
+	// suspect receives a value when a write of this process fails, or the server logs an
+	// error.
 	suspect chan struct{}
 
 	mu      sync.Mutex
@@ -92,8 +92,8 @@ func StartEmbedded(cfg EmbeddedConfig, log *slog.Logger) (*Embedded, error) {
 	return e, nil
 }
 
-// announce writes the token where commands of the same user find it. Otherwise they need
-// --data-dir, or the token in --nats.
+// announce writes the token for commands of the same user. Without it they need --data-dir,
+// or the token in --nats.
 func (e *Embedded) announce(cfg EmbeddedConfig) {
 	if cfg.Listen == "" || cfg.Announce == "" {
 		return
@@ -107,8 +107,8 @@ func (e *Embedded) announce(cfg EmbeddedConfig) {
 	}
 }
 
-// run starts a server, on the port of the one before it. The caller holds the lock, or
-// is the only user.
+// run starts a server, on the previous server's port if there was one. The caller holds the
+// lock, or is the only user.
 func (e *Embedded) run() error {
 	options := e.options // the server changes its own
 	srv, err := server.NewServer(&options)
@@ -155,8 +155,8 @@ func (e *Embedded) server() *server.Server {
 // InProcessConn implements nats.InProcessConnProvider with the server that runs now.
 func (e *Embedded) InProcessConn() (net.Conn, error) { return e.server().InProcessConn() }
 
-// splitListen returns the host and port of addr. It also tries the port, because the
-// server would only log that the port is taken.
+// splitListen returns the host and port of addr. It also tries to listen there: the server
+// would only log that the port is taken.
 func splitListen(addr string) (host string, port int, err error) {
 	if addr == "" {
 		return "", 0, nil
@@ -221,8 +221,8 @@ func (e *Embedded) URL() string {
 // Addr returns the address that the server listens at, without the token.
 func (e *Embedded) Addr() string { return e.server().ClientURL() }
 
-// Connect returns a connection that does not go through the network. Its server runs as
-// long as this process does, so neither side asks whether the other one is there.
+// Connect returns an in-process connection. It sends no pings: the server lives as long as
+// this process.
 func (e *Embedded) Connect(name string, log *slog.Logger) (*Conn, error) {
 	c, err := Settings{}.connect("", name, log, nats.InProcessServer(e), nats.Token(e.token), nats.PingInterval(-1))
 	if err == nil {
@@ -231,7 +231,7 @@ func (e *Embedded) Connect(name string, log *slog.Logger) (*Conn, error) {
 	return c, err
 }
 
-// Attach returns a plain connection of the client that does not go through the network.
+// Attach returns a plain in-process connection of the client.
 func (e *Embedded) Attach() (*nats.Conn, error) {
 	return nats.Connect("", nats.InProcessServer(e), nats.Token(e.token))
 }
@@ -252,7 +252,7 @@ func (e *Embedded) Stop() {
 	}
 }
 
-// natsLog passes on the server's log; notices become debug messages.
+// natsLog forwards the server's log; notices become debug messages.
 type natsLog struct {
 	log     *slog.Logger
 	suspect chan<- struct{}
@@ -265,7 +265,7 @@ func (l natsLog) Debugf(format string, v ...any)  { l.log.Debug(line(format, v))
 func (l natsLog) Tracef(format string, v ...any)  { l.log.Debug(line(format, v)) }
 func (l natsLog) Warnf(format string, v ...any)   { l.log.Warn(line(format, v)) }
 
-// Errorf also has the server looked at.
+// Errorf also requests a check of the server.
 func (l natsLog) Errorf(format string, v ...any) {
 	l.log.Error(line(format, v))
 	signal(l.suspect)

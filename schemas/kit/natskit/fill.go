@@ -17,12 +17,12 @@ import (
 const (
 	// fillInterval is the pause between two measurements.
 	fillInterval = 30 * time.Second
-	// FullFrom is the part of its maximum size from which a bucket counts as full.
+	// FullFrom is the fraction of its maximum size from which a bucket counts as full.
 	FullFrom = 0.95
 )
 
-// Fill measures how full the streams are, and how many replicas they have. A full bucket
-// of history drops its oldest records; others refuse new ones. Make it with NewFill.
+// Fill measures how full the streams are, and their replicas. A full bucket of history drops
+// its oldest records; others refuse new ones. Make it with NewFill.
 type Fill struct {
 	conn            *Conn
 	layout          Layout
@@ -35,7 +35,7 @@ type Fill struct {
 	full            map[string]bool
 }
 
-// NewFill returns the measurement of the streams at a connection, which should have the
+// NewFill returns the measurement of the streams at a connection against their intended
 // layout.
 func NewFill(conn *Conn, layout Layout, log *slog.Logger, reg prometheus.Registerer) *Fill {
 	return &Fill{
@@ -70,7 +70,7 @@ func (f *Fill) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, fillInterval/2)
 	defer cancel()
 	ours := f.layout.Everything()
-	// What was not listed because of an outage is reported elsewhere.
+	// An outage is reported elsewhere.
 	for info := range f.conn.JetStream().ListStreams(ctx).Info() {
 		if ours.needs(info.Config.Name) {
 			f.measure(info)
@@ -99,13 +99,13 @@ func (f *Fill) measure(info *jetstream.StreamInfo) {
 	}
 }
 
-// Fullness returns the part of a stream's room that is taken, by its limits of bytes and of
-// messages; 0 for one without either.
+// Fullness returns the used fraction of a stream's limit of bytes or of messages, whichever
+// is larger; 0 without limits.
 func Fullness(info *jetstream.StreamInfo) float64 {
 	return max(part(info.State.Bytes, info.Config.MaxBytes), part(info.State.Msgs, info.Config.MaxMsgs))
 }
 
-// part returns which part of a limit is taken; 0 without a limit.
+// part returns the used fraction of a limit; 0 without one.
 func part(taken uint64, limit int64) float64 {
 	if limit <= 0 {
 		return 0
@@ -113,8 +113,8 @@ func part(taken uint64, limit int64) float64 {
 	return float64(taken) / float64(limit)
 }
 
-// current returns how many replicas have all of a stream, its leader among them. A server
-// without a cluster has one.
+// current returns the number of up-to-date replicas of a stream, including its leader; 1
+// without a cluster.
 func current(c *jetstream.ClusterInfo) int {
 	if c == nil {
 		return 1
@@ -131,7 +131,7 @@ func current(c *jetstream.ClusterInfo) int {
 	return n
 }
 
-// note warns each time that a bucket becomes full.
+// note warns whenever a bucket becomes full.
 func (f *Fill) note(bucket string, part float64) {
 	f.part.WithLabelValues(bucket).Set(part)
 	if full := part >= FullFrom; full != f.full[bucket] {

@@ -22,18 +22,16 @@ type Follower struct {
 	Log    *slog.Logger
 }
 
-// Follow follows keys of a bucket until the context ends, whatever happens to the
-// connection. apply is called with all entries at the beginning and after each loss of
-// the connection (all is then true), and with each entry that changes. An option such as
-// jetstream.IncludeHistory has the earlier entries of each key come before its last.
+// Follow follows keys of a bucket until the context ends, across outages. It calls apply with
+// all entries at first and after each reconnect (all is then true), and with each change.
+// With jetstream.IncludeHistory, the earlier entries of each key come before its last.
 func (f *Follower) Follow(ctx context.Context, bucket, keys string, apply func(entries []jetstream.KeyValueEntry, all bool), opts ...jetstream.WatchOpt) error {
 	return f.again(ctx, bucket, func(reconnected <-chan struct{}) error {
 		return f.watch(ctx, bucket, keys, apply, reconnected, opts)
 	})
 }
 
-// again follows a bucket until the context ends: anew whenever follow returns, and after a
-// pause if it errs.
+// again calls follow until the context ends, with a pause after each error.
 func (f *Follower) again(ctx context.Context, bucket string, follow func(reconnected <-chan struct{}) error) error {
 	reconnected, stopListening := f.Conn.Changed()
 	defer stopListening()
@@ -46,7 +44,7 @@ func (f *Follower) again(ctx context.Context, bucket string, follow func(reconne
 	return nil
 }
 
-// watch follows until a lost connection is back. The next watch begins with the missed
+// watch follows until the connection was lost and is back. The next watch begins with all
 // entries.
 func (f *Follower) watch(ctx context.Context, bucket, keys string, apply func([]jetstream.KeyValueEntry, bool), reconnected <-chan struct{}, opts []jetstream.WatchOpt) error {
 	ctx, cancel := context.WithCancel(ctx)

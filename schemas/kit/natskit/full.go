@@ -8,15 +8,15 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// ErrFull means that a stream which refuses new messages has no room for another one. It is
-// no fault of the server or its disk.
+// ErrFull means that a stream that refuses new messages when full is full. It is no fault of
+// the server or its disk.
 var ErrFull = errors.New("it is full: give it more room with nats stream edit --max-bytes")
 
 // codeStoreFailed is JetStream's error code for a message that was not stored. The
 // description has the reason.
 const codeStoreFailed jetstream.ErrorCode = 10077
 
-// boundsReached are the reasons of a stream that has its maximum size.
+// boundsReached are the server's descriptions of a full stream.
 var boundsReached = []string{server.ErrMaxBytes.Error(), server.ErrMaxMsgs.Error()}
 
 // IsFull reports whether a message was refused because its stream is full.

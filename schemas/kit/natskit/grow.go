@@ -21,20 +21,20 @@ import (
 var ErrFewer = errors.New("partitions cannot become fewer")
 
 const (
-	// movers is how many records are moved at the same time.
+	// movers bounds the records that are moved concurrently.
 	movers = 32
-	// sweepPause is the pause between two looks for records to move.
+	// sweepPause is the pause between two sweeps.
 	sweepPause = time.Second
 )
 
-// Growth gives the buckets that are spread more partitions, while services use them. What a
-// process began that died, another Growth to the same number goes on with.
+// Growth adds partitions to buckets while services use them. If its process dies, another
+// Growth to the same number continues.
 type Growth struct {
 	JS     jetstream.JetStream
 	Layout Layout
 	// Sealing is how long the first phase lasts; 0 for partition.SealingTime.
 	Sealing time.Duration
-	// Allowed, if not nil, returns why a growth must not begin.
+	// Allowed, if not nil, returns an error if a growth must not begin.
 	Allowed func(context.Context) error
 	// Note, if not nil, is told of each phase.
 	Note func(string)
@@ -61,8 +61,8 @@ func SchemeOf(stream jetstream.StreamConfig) (s partition.Scheme, has bool) {
 	return partition.Parse(stream.Metadata), true
 }
 
-// Run creates the streams of the layout that are missing, and moves records to the
-// partitions that are new. A layout with no number of partitions keeps theirs.
+// Run creates the missing streams of the layout, and moves records to new partitions. A
+// layout with 0 partitions keeps their number.
 func (g *Growth) Run(ctx context.Context) ([]Prepared, error) {
 	s, known, err := ReadPartitions(ctx, g.JS)
 	if err != nil {
@@ -102,7 +102,7 @@ func (g *Growth) Run(ctx context.Context) ([]Prepared, error) {
 	return done, err
 }
 
-// wanted returns the number of partitions that there will be.
+// wanted validates the requested number of partitions, and returns it.
 func wanted(s partition.Scheme, count int) (int, error) {
 	if err := partition.Valid(count); err != nil {
 		return 0, err
@@ -152,8 +152,8 @@ func (g *Growth) change(ctx context.Context, to func(partition.Scheme) partition
 	return s, nil
 }
 
-// sweep moves all records that are at former places, and returns when the leaders of those
-// list none. What was moved leaves a seal there for a while.
+// sweep moves all records from their former places, and returns when the leaders there list
+// none. Moved records leave a seal there for a while.
 func (g *Growth) sweep(ctx context.Context, s partition.Scheme) error {
 	for wait := partition.SealTime; ; wait = sweepPause {
 		left, err := g.Sweep(ctx, s)
@@ -166,8 +166,8 @@ func (g *Growth) sweep(ctx context.Context, s partition.Scheme) error {
 	}
 }
 
-// Sweep moves the records that are at former places, and returns how many records and seals
-// there were.
+// Sweep moves the records that are at former places once, and returns how many records and
+// seals it found.
 func (g *Growth) Sweep(ctx context.Context, s partition.Scheme) (left int, err error) {
 	for _, bucket := range partition.Buckets {
 		if bucket == schemas.BucketVectors { // in parts
@@ -188,10 +188,11 @@ func (g *Growth) Sweep(ctx context.Context, s partition.Scheme) (left int, err e
 	return left, nil
 }
 
-// move moves the records of keys. One that was moved needs a single request.
+// move moves the records of keys. For a record that was already moved it sends a single
+// request.
 func (g *Growth) move(ctx context.Context, s partition.Scheme, bucket string, keys []string) error {
 	m := partition.Mover{
-		// A write that is sent again, after its answer was lost, finds the record changed.
+		// A retried write, whose answer was lost, fails its compare-and-set.
 		Ask: func(ctx context.Context, msg *nats.Msg) (data []byte, err error) {
 			err = patiently(ctx, func(ctx context.Context) error {
 				answer, err := g.JS.Conn().RequestMsgWithContext(ctx, msg)

@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// guardEvery is the shortest pause between two checks of the embedded server, and that
-	// after one that failed. Others look at one stream after guardIdle, or at all as soon as a
-	// write of this process fails or the server reports an error, such as a write of another
-	// process that it could not store.
+	// guardEvery is the shortest pause between two checks of the embedded server, and the
+	// pause after a failed one. Otherwise a check of one stream follows after guardIdle, or
+	// one of all streams as soon as a write of this process fails or the server logs an
+	// error.
 	guardEvery, guardIdle = time.Second, 5 * time.Second
 	// guardRest is the pause after a restart; each restart that did not help doubles it,
 	// up to guardRestMax.
 	guardRest, guardRestMax = 2 * time.Second, time.Minute
-	// guardTimeout bounds one check; guardLooks of them must fail in a row.
+	// guardTimeout bounds one check; guardLooks must fail in a row.
 	guardTimeout, guardLooks = time.Second, 2
-	// guardLooksLate is that for checks that were late in a process without a processor,
-	// where any server is.
+	// guardLooksLate is the number for checks that timed out while the process lacked a
+	// processor.
 	guardLooksLate = 20
 	// diskProbe is how many bytes must fit on the disk before a restart is tried.
 	diskProbe = 1 << 20
@@ -34,8 +34,8 @@ const (
 // errDisabled means that the server has disabled JetStream.
 var errDisabled = errors.New("JetStream is disabled")
 
-// Guard restarts the server whenever its store keeps failing, until the context ends. A
-// disk that was full for a moment leaves streams broken until a new server reads them.
+// Guard restarts the server whenever its store keeps failing, until the context ends. A disk
+// that was full for a moment leaves streams broken until a restart.
 func (e *Embedded) Guard(ctx context.Context) {
 	if e.memory {
 		return
@@ -81,7 +81,7 @@ func (e *Embedded) Guard(ctx context.Context) {
 }
 
 // untilLook waits for the next check, given whether the last one failed, and reports whether
-// there is a reason for it.
+// there is a cause for it.
 func (e *Embedded) untilLook(ctx context.Context, failed bool) (due bool, err error) {
 	if err := pause.For(ctx, guardEvery); failed || err != nil {
 		return true, err
@@ -105,8 +105,8 @@ func looksFor(fault error, starved bool) int {
 	return guardLooks
 }
 
-// broken returns why an existing one of the streams does not take writes. That it is full is
-// no reason: no restart makes room.
+// broken returns the error of an existing stream that does not take writes, unless it is
+// full: no restart makes room.
 func (e *Embedded) broken(ctx context.Context, conn *Conn, streams []string) error {
 	if !e.server().JetStreamEnabled() {
 		return errDisabled
@@ -132,7 +132,7 @@ func (e *Embedded) broken(ctx context.Context, conn *Conn, streams []string) err
 	return nil
 }
 
-// diskFault returns why no file can be written to the data directory.
+// diskFault tries to write a file to the data directory.
 func (e *Embedded) diskFault() error {
 	path := filepath.Join(e.dir, "unloop.probe")
 	defer func() { _ = os.Remove(path) }() // the next probe replaces it

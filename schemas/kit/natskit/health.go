@@ -28,14 +28,13 @@ const (
 	troubleFor = 10 * time.Second
 )
 
-// probed are the streams that services test with a write. Their records are only read by
-// key, so that nobody sees the probe.
+// probed are the streams that services test with a write. Their records are only read by key,
+// so that nobody sees it.
 var probed = []string{
 	BucketStream(schemas.BucketCounters), BucketStream(schemas.BucketSessions), BucketStream(schemas.BucketLimits), BucketStream(schemas.BucketBudgets), BucketStream(schemas.BucketNotifications),
 }
 
-// health has the streams that refuse writes, the time of the last write, and the number
-// of connections.
+// health is the state of writes and streams.
 type health struct {
 	lastWrite atomic.Int64 // Unix nanoseconds; 0 is never
 	connects  atomic.Int64 // to servers
@@ -43,7 +42,7 @@ type health struct {
 	mu        sync.Mutex
 	trouble   map[string]trouble
 	streams   error
-	// lacking has by how many replicas streams have fewer than asked for.
+	// lacking has the number of missing replicas by stream.
 	lacking map[string]int
 }
 
@@ -70,8 +69,8 @@ func (h *health) wrote(stream string, err error) {
 	h.troubled.Store(len(h.trouble) > 0)
 }
 
-// looked records whether the streams could be checked, and created if missing. Streams
-// that are probed stay in trouble until a probe succeeds.
+// looked records the result of a check of the streams. Probed streams stay in trouble until a
+// probe succeeds.
 func (h *health) looked(err error, probed []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -94,7 +93,7 @@ func (h *health) err() error {
 	return errors.Join(faults...)
 }
 
-// Wrote records the server's answer to a write to a stream. Readiness depends on it.
+// Wrote records the result of a write to a stream, for Ready.
 func (c *Conn) Wrote(stream string, err error) {
 	if err != nil && c.Err() != nil {
 		return // the connection is the cause
@@ -114,10 +113,10 @@ func (c *Conn) LastWrite() time.Time {
 	return time.Time{}
 }
 
-// Up reports whether a server is connected, as far as is known.
+// Up reports whether a server is connected, as far as known.
 func (c *Conn) Up() bool { return c.up.Load() && !c.isClosing() }
 
-// Err returns why the connection does not work; nil if it does.
+// Err returns the reason for which the connection does not work; nil if it does.
 func (c *Conn) Err() error {
 	switch {
 	case c.isClosing():
@@ -131,11 +130,11 @@ func (c *Conn) Err() error {
 	}
 }
 
-// Reconnects returns how often a server was connected again.
+// Reconnects returns the number of reconnects.
 func (c *Conn) Reconnects() int64 { return max(c.health.connects.Load()-1, 0) }
 
-// Ready returns why services can't use NATS: no server answers, streams are missing or
-// do not take writes. It returns nil if they can.
+// Ready returns an error if services can't use NATS: no server answers, or streams are
+// missing or refuse writes.
 func (c *Conn) Ready() error {
 	if err := c.Err(); err != nil {
 		return err
@@ -143,8 +142,8 @@ func (c *Conn) Ready() error {
 	return c.health.err()
 }
 
-// Tend checks the streams until the context ends. It creates missing ones again, and
-// tries a write when there was none for a while.
+// Tend checks the streams until the context ends. It recreates missing ones, and tries a
+// write when there was none for a while.
 func (c *Conn) Tend(ctx context.Context, layout Layout) {
 	t := &tending{c: c, layout: layout, created: map[string]time.Time{}, missing: map[string]bool{}}
 	for {
@@ -196,16 +195,16 @@ func (t *tending) look(ctx context.Context) {
 	}
 }
 
-// looked is the state of one stream.
+// looked is the result of a look at one stream.
 type looked struct {
 	info *jetstream.StreamInfo
 	err  error
-	// missing says that it was not there, made that it is now.
+	// missing is set if it was not there, made if it was created.
 	missing, made bool
 }
 
-// streams creates the missing streams. It announces streams that were created again, by
-// any process: consumers of the old ones get nothing any more.
+// streams creates the missing streams. It signals listeners of Changed if a stream was
+// recreated by any process: consumers of the old one get nothing any more.
 func (t *tending) streams(ctx context.Context) error {
 	layout, err := t.c.spread(ctx, t.layout)
 	if err != nil {
@@ -239,7 +238,7 @@ func (t *tending) streams(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// say logs once that a stream is missing, and that it was made.
+// say logs once that a stream is missing, and that it was created.
 func (t *tending) say(name string, one looked) {
 	if one.missing && !t.missing[name] {
 		t.c.log.Warn("stream is missing, creating it", "stream", name)
@@ -250,7 +249,7 @@ func (t *tending) say(name string, one looked) {
 	t.missing[name] = one.missing && !one.made
 }
 
-// one looks for a stream, and creates it if it is missing.
+// one looks up a stream, and creates it if it is missing.
 func (t *tending) one(ctx context.Context, cfg jetstream.StreamConfig) (found looked) {
 	found.err = t.c.unlessRefused(ctx, func(ctx context.Context) error {
 		stream, err := t.c.JetStream().Stream(ctx, cfg.Name)
@@ -273,7 +272,7 @@ func (t *tending) one(ctx context.Context, cfg jetstream.StreamConfig) (found lo
 	return found
 }
 
-// lacks notes by how many replicas a stream has fewer than asked for, and says so once.
+// lacks records the number of missing replicas of a stream, and logs it once.
 func (c *Conn) lacks(stream string, replicas int) {
 	h := &c.health
 	h.mu.Lock()
@@ -293,8 +292,8 @@ func (c *Conn) Lacking() map[string]int {
 	return maps.Clone(c.health.lacking)
 }
 
-// probe tries a write in the streams that refused one, or in the first stream if there
-// was no write for a while.
+// probe tries a write to the streams that refused one, or to the first if there was no write
+// for a while.
 func (t *tending) probe(ctx context.Context, probed []string) {
 	t.c.health.mu.Lock()
 	var streams []string

@@ -19,13 +19,13 @@ import (
 var (
 	ErrNoAnswer    = errors.New("no answer in time")
 	ErrNoResponder = errors.New("nobody answers")
-	// ErrBusy says that a request's turn did not come: its responder answers others.
+	// ErrBusy means that a request's turn did not come: its responder answers others.
 	ErrBusy = errors.New("the responder answers other requests")
 )
 
-// Inbox sends requests and calls back with their answers. It has one subscription for
-// all answers and one timer for the missing ones: a goroutine, a channel and a timer for
-// each request would cost more than the request.
+// Inbox sends requests and calls back with their answers. It has one subscription for all
+// answers and one timer: a goroutine, a channel and a timer per request would cost more than
+// the request.
 type Inbox struct {
 	conn    *Conn
 	timeout time.Duration
@@ -39,7 +39,7 @@ type Inbox struct {
 	last     uint64
 	open     map[uint64]asked
 	sweeping bool
-	// answered has, by subject, when the first of the requests in turn was sent that were
+	// answered has, by subject, the earliest send time of the requests in turn that were
 	// answered since the last sweep.
 	answered map[string]time.Time
 	// swept is the time of the last sweep.
@@ -48,24 +48,25 @@ type Inbox struct {
 }
 
 type asked struct {
-	// from is when the time for the answer began, and until when it ends in any case;
-	// zero for a request that is not in turn.
+	// from is the start of the timeout; until is its end in any case, zero for a request that
+	// is not in turn.
 	from, until time.Time
-	// patient is until when the time for the answer goes on while the server is there.
+	// patient is the time until which the request waits beyond the timeout, unless the server
+	// is silent.
 	patient time.Time
 	sent    time.Time
 	subject string // of a request in turn
 	waits   bool   // as in Request
-	// silent says that the responder answered nothing in the whole time.
+	// silent is set if the responder answered nothing within the timeout.
 	silent bool
-	// answer takes the one answer, reply does so as a message, or part takes several until
-	// it returns false.
+	// One of these is set: answer takes one answer as bytes, reply as content; part takes
+	// several until it returns false.
 	answer func([]byte, error)
 	reply  func(content, error)
 	part   func(Part, error) (more bool)
 }
 
-// take calls back with an answer; false if the request is over.
+// take calls back with an answer, and reports whether the request may get more.
 func (a asked) take(c content, err error) (more bool) {
 	if a.reply != nil {
 		a.reply(c, err)
@@ -85,16 +86,16 @@ func (a asked) take(c content, err error) (more bool) {
 // Part is one of several answers to a request.
 type Part struct{ content }
 
-// PartMessage returns the message of a part. It may be the responder's own, so it is only
-// read.
+// PartMessage returns the message of a part. It may be the responder's own, so it must not be
+// changed.
 func PartMessage[M any, P message[M]](p Part) (P, error) { return decode[M, P](p.content) }
 
-// Awaited says since when a request is waited for, and until when at most: the timeout
-// after From, or until Patient if that is later and the server is not silent.
+// Awaited has the time limits of a request in turn: it waits for the timeout after From, or
+// until Patient if that is later and the server is not silent, but at most until Until.
 type Awaited struct{ From, Until, Patient time.Time }
 
-// NewInbox returns an inbox that lives as long as the connection. A request fails if no
-// answer came within timeout, or up to a tenth longer.
+// NewInbox returns an inbox that lives as long as the connection. A request fails after
+// timeout to 1.1 timeout without an answer.
 func NewInbox(conn *Conn, timeout time.Duration) *Inbox {
 	in := &Inbox{conn: conn, timeout: timeout, prefix: conn.NATS().NewInbox() + ".", open: map[uint64]asked{}, answered: map[string]time.Time{}, starved: new(Starvation).Since}
 	if _, err := conn.Subscribe(in.prefix+"*", in.take); err != nil {
@@ -103,8 +104,8 @@ func NewInbox(conn *Conn, timeout time.Duration) *Inbox {
 	return in
 }
 
-// Prefer makes requests go to responders of the same process where there are any; p may
-// be nil. It is called before the first request.
+// Prefer sends requests to responders of the same process where there are any; p may be nil.
+// It is called before the first request.
 func (in *Inbox) Prefer(p *InProcess) *Inbox {
 	in.near = p
 	return in
@@ -117,22 +118,19 @@ func (in *Inbox) Starving(starved func() bool) { in.starved = starved }
 // Near reports whether requests on a subject are answered within the process.
 func (in *Inbox) Near(subject string) bool { return in.near.serves(subject) }
 
-// Request sends a message with its own reply subject, and calls answer once, perhaps
-// before it returns: with the answer's data or an error. Other answers may have to wait
-// while answer runs, so it must not wait for one.
+// Request sends a message and calls answer once, perhaps before it returns, with the answer's
+// data or an error. answer must not wait for other answers, which may wait for it.
 func (in *Inbox) Request(msg *nats.Msg, answer func(data []byte, err error)) {
 	in.request(msg, nil, asked{from: time.Now(), answer: answer})
 }
 
-// RequestParts is Request to a single responder that may answer several times: part is
-// called with each answer, perhaps with several at once, until it returns false or was
-// called with an error. A message m, unless it is nil, is sent instead of the data of msg;
-// it is not changed afterwards.
+// RequestParts is Request to a single responder that may answer several times: part is called
+// with each answer, perhaps concurrently, until it returns false or gets an error. If m is
+// not nil, it is sent instead of the data of msg, and must not be changed afterwards.
 //
-// With a turn, the responder answers requests about in their order: the time for the
-// answer restarts as long as it answers those before this one on the subject, and stands
-// still while this process waits for a processor. The error is ErrBusy where the turn
-// ends before that time does. The zero turn is none.
+// A nonzero t is for responders that answer requests roughly in order: the timeout restarts
+// whenever an earlier request on the subject is answered, and stands still while this process
+// lacks a processor. The error is ErrBusy if t.Until comes before the end of the timeout.
 func (in *Inbox) RequestParts(msg *nats.Msg, m proto.Message, t Awaited, part func(p Part, err error) (more bool)) {
 	a := asked{from: time.Now(), part: part}
 	if t.Until.IsZero() {
@@ -181,9 +179,9 @@ func (in *Inbox) Ask(ctx context.Context, msg *nats.Msg) ([]byte, error) {
 	}
 }
 
-// Call sends a message to a subject and waits for the answer, at most until the context
-// ends. With a context that never ends, a responder of the process may work in the caller's
-// goroutine. Both messages are only read: within the process neither is copied.
+// Call sends a message and waits for the answer, at most until the context ends. If the
+// context can't end, a responder in the process may work in the caller's goroutine. Neither
+// message may be changed: within the process they are not copied.
 func Call[M any, P message[M]](ctx context.Context, in *Inbox, msg *nats.Msg, m proto.Message) (P, error) {
 	type answer struct {
 		content
@@ -202,7 +200,7 @@ func Call[M any, P message[M]](ctx context.Context, in *Inbox, msg *nats.Msg, m 
 	}
 }
 
-// register keeps the callback of a request.
+// register adds an open request.
 func (in *Inbox) register(a asked) (id uint64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -215,8 +213,8 @@ func (in *Inbox) register(a asked) (id uint64) {
 	return in.last
 }
 
-// publish sends a request, at the latest until a time, unless the server is known to be disconnected, or is silent and
-// has not answered a request of this inbox.
+// publish sends a request, no later than until. It fails if the server is disconnected, or is
+// silent and left a request of this inbox unanswered.
 func (in *Inbox) publish(msg *nats.Msg, id uint64, until time.Time) error {
 	if in.missed.Load() > 0 && in.conn.Silent() {
 		return ErrSilent
@@ -231,7 +229,7 @@ func (in *Inbox) publish(msg *nats.Msg, id uint64, until time.Time) error {
 	})
 }
 
-// finish calls back with an answer; one that comes too late is dropped.
+// finish calls back with an answer; late ones are dropped.
 func (in *Inbox) finish(id uint64, c content, err error) {
 	a, ok := in.find(id, err == nil)
 	if ok && !a.take(c, err) && a.part != nil {
@@ -239,7 +237,7 @@ func (in *Inbox) finish(id uint64, c content, err error) {
 	}
 }
 
-// find returns an open request, and closes it unless it may take more answers.
+// find returns an open request, and closes it unless it may get more answers.
 func (in *Inbox) find(id uint64, answered bool) (asked, bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -274,7 +272,7 @@ func (in *Inbox) take(m *nats.Msg) {
 
 func (in *Inbox) sweepLater() {
 	time.AfterFunc(in.timeout/10+1, func() {
-		runtime.Gosched() // behind the answers that wait for a processor
+		runtime.Gosched() // let answers that wait for a processor come first
 		in.sweep()
 	})
 }
@@ -291,7 +289,7 @@ func (in *Inbox) sweep() {
 	}
 }
 
-// expired takes the requests that have waited too long.
+// expired removes and returns the requests that have waited too long.
 func (in *Inbox) expired() []asked {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -315,8 +313,7 @@ func (in *Inbox) expired() []asked {
 	return over
 }
 
-// lost returns the time since the last sweep in which the process waited for a processor
-// rather than for answers.
+// lost returns the time since the last sweep if the process lacked a processor in it; else 0.
 func (in *Inbox) lost(now time.Time) time.Duration {
 	since := now.Sub(in.swept)
 	in.swept = now
@@ -326,14 +323,12 @@ func (in *Inbox) lost(now time.Time) time.Duration {
 	return 0
 }
 
-// overtaken is how much later than a request in turn another one was sent whose answer says
-// nothing of its turn: a responder answers only about in order. It is the timeout if that is
-// shorter.
+// overtaken is the tolerance for answers out of order: an answer restarts the timeouts of
+// requests that were sent up to so much earlier, or up to the timeout if that is shorter.
 const overtaken = 100 * time.Millisecond
 
-// turn puts off the time of a request in turn while its responder answers those before it
-// or the process lacks a processor. It reports whether it did. A request that is overtaken
-// is waited for no longer than the timeout: its responder is not busy with others.
+// turn postpones the timeout of a request in turn if its responder answered an earlier one or
+// the process lacked a processor, and reports whether it did.
 func (in *Inbox) turn(a *asked, now time.Time, lost time.Duration) bool {
 	if a.subject == "" {
 		return false

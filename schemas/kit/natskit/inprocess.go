@@ -9,29 +9,30 @@ import (
 
 // Request is one request to a responder, over NATS or in the process.
 type Request struct {
-	// Data is empty where the sender of the same process passes a message itself.
+	// Data is empty if a sender in this process passes the message itself.
 	Data []byte
 	// Header has the headers of the message; nil for none.
 	Header  nats.Header
 	message proto.Message
 	respond func(content) error
-	// waits says that the sender's goroutine waits for the answer.
+	// waits is set if the sender's goroutine waits for the answer.
 	waits bool
 }
 
-// content is what a request or an answer carries: a message of the same process, or bytes.
+// content is the content of a request or an answer: a message within the process, or bytes.
 type content struct {
 	data    []byte
 	message proto.Message
 }
 
-// message is a message of type M.
+// message constrains P to *M, a protobuf message.
 type message[M any] interface {
 	*M
 	proto.Message
 }
 
-// Message returns the message of a request. It may be the sender's own, so it is only read.
+// Message returns the message of a request. It may be the sender's own, so it must not be
+// changed.
 func Message[M any, P message[M]](r Request) (P, error) {
 	return decode[M, P](content{r.Data, r.message})
 }
@@ -52,8 +53,8 @@ func (c content) bytes() ([]byte, error) {
 	return proto.Marshal(c.message)
 }
 
-// Waits reports whether the sender waits for the answer in the goroutine that passes the
-// request on, so that the responder may do its work there.
+// Waits reports whether the responder may work in the calling goroutine, because the sender
+// waits in it.
 func (r Request) Waits() bool { return r.waits }
 
 // Expected reports whether the sender waits for an answer.
@@ -67,7 +68,7 @@ func (r Request) Respond(answer []byte) error {
 	return r.respond(content{data: answer})
 }
 
-// Answer is Respond with a message, which is not changed afterwards.
+// Answer is Respond with a message, which must not be changed afterwards.
 func (r Request) Answer(m proto.Message) error {
 	if r.respond == nil {
 		return nil
@@ -75,9 +76,9 @@ func (r Request) Answer(m proto.Message) error {
 	return r.respond(content{message: m})
 }
 
-// InProcess takes requests to responders of the same process past the NATS server,
-// which saves a dozen switches between goroutines. The messages are the same either
-// way. The nil InProcess has no responders.
+// InProcess passes requests to responders of the same process directly, which saves a dozen
+// goroutine switches. The messages are the same as over NATS. The nil InProcess has no
+// responders.
 type InProcess struct {
 	mu         sync.Mutex
 	responders map[string]*responder
@@ -91,8 +92,8 @@ type responder struct {
 // NewInProcess returns one without responders.
 func NewInProcess() *InProcess { return &InProcess{responders: map[string]*responder{}} }
 
-// Serve has a subject's requests in this process answered by handle, which must
-// not block unless the sender waits, until stop is called; stop waits for the calls that have begun.
+// Serve registers handle for a subject's requests in this process until stop is called, which
+// waits for running calls. handle must not block unless the sender waits.
 func (p *InProcess) Serve(subject string, handle func(Request)) (stop func()) {
 	if p == nil {
 		return func() {}

@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 )
 
-// attachment is something on a connection that is made again on the next one.
+// attachment is state on a connection that is recreated on the next one.
 type attachment struct {
 	attach func(*nats.Conn) (detach func(), err error)
 	detach func()
@@ -43,7 +43,7 @@ func (c *Conn) Keep(attach func(*nats.Conn) (detach func(), err error)) (release
 	}, nil
 }
 
-// Subscribe has the messages on a subject handled until stop is called.
+// Subscribe calls handle with the messages on a subject until stop is called.
 func (c *Conn) Subscribe(subject string, handle func(*nats.Msg)) (stop func(), err error) {
 	stop, err = c.Keep(func(nc *nats.Conn) (func(), error) {
 		sub, err := nc.Subscribe(subject, handle)
@@ -64,8 +64,7 @@ type Responder struct {
 	Handle        func(Request)
 }
 
-// Respond registers a NATS micro service until stop is called. `nats micro ls` lists it
-// with its statistics.
+// Respond registers a NATS micro service until stop is called, which `nats micro ls` lists.
 func (c *Conn) Respond(cfg micro.Config, responders ...Responder) (stop func(), err error) {
 	stop, err = c.Keep(func(nc *nats.Conn) (func(), error) {
 		svc, err := micro.AddService(nc, cfg)
@@ -85,7 +84,7 @@ func (c *Conn) Respond(cfg micro.Config, responders ...Responder) (stop func(), 
 	return stop, nil
 }
 
-// endpoint handles requests from NATS. Answers are queued as all messages are.
+// endpoint handles requests from NATS. Answers are queued like other messages.
 func (c *Conn) endpoint(handle func(Request)) micro.HandlerFunc {
 	return func(req micro.Request) {
 		r := c.request(req.Data(), req.Reply())

@@ -12,11 +12,11 @@ import (
 	"github.com/unloop/unloop/schemas/kit/partition"
 )
 
-// spreadAttempts is how often leaders are moved: a server may not take what it is offered.
+// spreadAttempts bounds the attempts to move leaders: a server may decline.
 const spreadAttempts = 3
 
-// spreadLeaders has the partitions of each bucket led by all servers that run and have them,
-// if some lead more than their share: leaders are elected at random.
+// spreadLeaders moves the leaders of each bucket's partitions so that no running server leads
+// more than its share: they are elected at random.
 func spreadLeaders(ctx context.Context, js jetstream.JetStream, layout Layout) error {
 	for number, bucket := range partition.Buckets {
 		if !layout.lists(BucketStream(bucket)) {
@@ -54,8 +54,8 @@ func ledEvenly(ctx context.Context, js jetstream.JetStream, names []string) (boo
 	return slices.Max(slices.Collect(maps.Values(leads))) <= (len(names)+servers-1)/servers, nil
 }
 
-// serversOf returns the servers that run and have a stream, and which of them leads it; none
-// without a cluster.
+// serversOf returns the running servers that have a stream, and its leader; none without a
+// cluster.
 func serversOf(ctx context.Context, js jetstream.JetStream, name string) (all []string, leader string, err error) {
 	stream, err := streamOf(ctx, js, name)
 	if err != nil {
@@ -75,7 +75,7 @@ func serversOf(ctx context.Context, js jetstream.JetStream, name string) (all []
 	return all, in.Leader, nil
 }
 
-// lead has a stream led by one of the servers that have it, by its number.
+// lead makes the server with a number, of those that have a stream, its leader.
 func lead(ctx context.Context, js jetstream.JetStream, name string, number int) error {
 	all, leader, err := serversOf(ctx, js, name)
 	if err != nil || len(all) == 0 || leader == all[number%len(all)] {

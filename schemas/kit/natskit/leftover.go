@@ -12,14 +12,15 @@ import (
 	"github.com/unloop/unloop/schemas"
 )
 
-// Leftover returns the streams that are named like Unloop's, have records, and are none of
-// this release's: another release wrote them, and this one does not read them.
+// Leftover returns the streams of other releases, which this one does not read: they are
+// named like Unloop's and have records.
 func Leftover(ctx context.Context, js jetstream.JetStream) ([]*jetstream.StreamInfo, error) {
 	left, _, err := leftover(ctx, js)
 	return left, err
 }
 
-// leftover is Leftover that also returns why this release can't go on with its own streams.
+// leftover is Leftover that also returns the fault of streams that this release can't
+// continue.
 func leftover(ctx context.Context, js jetstream.JetStream) (left []*jetstream.StreamInfo, fault, err error) {
 	known := Layout{}.Everything().Streams()
 	var faults []error

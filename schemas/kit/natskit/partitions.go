@@ -13,13 +13,13 @@ import (
 	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
-// placement is the scheme of partitions as it was at a time.
+// placement is the scheme of partitions at a time.
 type placement struct {
 	scheme partition.Scheme
 	at     time.Time
 }
 
-// Partitions returns the scheme of the partitions as it was when it was last asked for.
+// Partitions returns the last known scheme of the partitions.
 func (c *Conn) Partitions() partition.Scheme {
 	if p := c.placement.Load(); p != nil {
 		return p.scheme
@@ -27,12 +27,12 @@ func (c *Conn) Partitions() partition.Scheme {
 	return partition.Scheme{Count: 1}
 }
 
-// keptFor is how long after its last use the scheme is renewed before it gets old.
+// keptFor is how long after its last use the scheme is renewed in the background.
 const keptFor = time.Minute
 
-// UsePartitions returns the scheme of the partitions, and whether records may be read and
-// written by it. If not, AskPartitions renews it. For a while after a use it is renewed before
-// it gets old, so that callers with a request now and then need not wait for that.
+// UsePartitions returns the scheme of the partitions, and whether its lease still holds; if
+// not, AskPartitions renews it. After a use, it is renewed in the background for a while, so
+// that callers with few requests need not wait.
 func (c *Conn) UsePartitions() (s partition.Scheme, fresh bool) {
 	p := c.placement.Load()
 	c.used.Store(time.Now().UnixNano())
@@ -57,7 +57,7 @@ func (c *Conn) keepPartitions() {
 	}
 }
 
-// AskPartitions asks for the scheme of the partitions. Of many that ask at once, one does.
+// AskPartitions asks for the scheme of the partitions; concurrent calls share one request.
 func (c *Conn) AskPartitions(ctx context.Context) error {
 	began := time.Now()
 	select {
@@ -73,8 +73,8 @@ func (c *Conn) AskPartitions(ctx context.Context) error {
 	return err
 }
 
-// truth asks for the stream that has the scheme of the partitions, and learns it. The stream
-// is nil if it is missing.
+// truth reads the stream that has the scheme of the partitions, and learns the scheme. It
+// returns nil if the stream is missing.
 func (c *Conn) truth(ctx context.Context) (*jetstream.StreamInfo, error) {
 	if err := c.Err(); err != nil {
 		return nil, err
@@ -92,8 +92,8 @@ func (c *Conn) truth(ctx context.Context) (*jetstream.StreamInfo, error) {
 	return stream.CachedInfo(), nil
 }
 
-// learn takes the scheme as it was at a time. Partitions never become fewer: a stream that
-// was made again after a loss does not know how many there are.
+// learn stores a scheme that was read at a time. Partitions never become fewer: a recreated
+// stream does not know their number.
 func (c *Conn) learn(s partition.Scheme, at time.Time) {
 	for {
 		known := c.placement.Load()
@@ -112,8 +112,8 @@ func (c *Conn) learn(s partition.Scheme, at time.Time) {
 	}
 }
 
-// spread returns the layout with the partitions that there are, for services that have
-// streams which are spread. A gateway has its answers in the first partition alone.
+// spread returns the layout with the actual number of partitions, if any of its streams has
+// partitions. A gateway only uses the first.
 func (c *Conn) spread(ctx context.Context, l Layout) (Layout, error) {
 	if l.needed != nil && !slices.ContainsFunc([]string{BucketStream(partition.Truth), VectorsStream}, l.lists) {
 		return l, nil

@@ -15,9 +15,9 @@ import (
 // Prepared says what Prepare did with one stream.
 type Prepared struct {
 	Stream string `json:"stream"`
-	// Created says that the stream was missing.
+	// Created is set if the stream was missing.
 	Created bool `json:"created"`
-	// Before is how many replicas it had; 0 if it was missing.
+	// Before is its former number of replicas; 0 if it was missing.
 	Before   int `json:"before"`
 	Replicas int `json:"replicas"`
 }
@@ -25,10 +25,9 @@ type Prepared struct {
 // Raised reports whether the stream got more replicas.
 func (p Prepared) Raised() bool { return !p.Created && p.Replicas > p.Before }
 
-// Prepare creates the missing streams of a layout, and gives those that have fewer
-// replicas than the layout more of them, in place. It marks their state, has the layout's
-// copies of other regions made, and changes nothing else. Then it waits
-// until the replicas have what the stream has, and spreads the leaders of partitions.
+// Prepare creates the missing streams of a layout, and adds missing replicas to the others.
+// It also sets their state version and their copies from other regions, and changes nothing
+// else. Then it waits until the replicas are current, and spreads the leaders of partitions.
 func Prepare(ctx context.Context, js jetstream.JetStream, layout Layout) (done []Prepared, err error) {
 	for _, cfg := range layout.Configs() {
 		p, err := prepare(ctx, js, cfg, layout.Partitions)
@@ -83,8 +82,7 @@ func prepare(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCo
 	return p, nil
 }
 
-// retouch gives a stream the mark of its state, and the sources that it should have, where any
-// are named.
+// retouch sets the state version of a stream, and its sources if the layout has any.
 func retouch(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig, info *jetstream.StreamInfo) (*jetstream.StreamInfo, error) {
 	is := info.Config
 	if is.Metadata[stateKey] == cfg.Metadata[stateKey] && (len(cfg.Sources) == 0 || sameSources(cfg.Sources, is.Sources)) {
@@ -104,19 +102,19 @@ func retouch(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCo
 const (
 	// caughtUpPause is the pause between two looks at a stream's replicas.
 	caughtUpPause = 100 * time.Millisecond
-	// answerWithin is the time after which a request is sent again: nobody answers those for a
-	// stream that has no leader at the moment.
+	// answerWithin is the time after which a request is sent again: a stream without a leader
+	// does not answer.
 	answerWithin = 2 * time.Second
-	// madeWithin is the time after which the request to make a stream is sent again.
+	// madeWithin is the time after which a request to create a stream is sent again.
 	madeWithin = 10 * time.Second
 )
 
-// patiently calls ask until it is answered or ctx ends.
+// patiently calls ask until it does not time out, or ctx ends.
 func patiently(ctx context.Context, ask func(context.Context) error) error {
 	return answered(ctx, answerWithin, ask)
 }
 
-// answered is patiently for requests whose answers take so long at the most.
+// answered is patiently with another timeout for one request.
 func answered(ctx context.Context, within time.Duration, ask func(context.Context) error) error {
 	for {
 		once, cancel := context.WithTimeout(ctx, within)
@@ -128,7 +126,7 @@ func answered(ctx context.Context, within time.Duration, ask func(context.Contex
 	}
 }
 
-// streamOf returns a stream, once it has a leader.
+// streamOf returns a stream; it waits for a leader.
 func streamOf(ctx context.Context, js jetstream.JetStream, name string) (stream jetstream.Stream, err error) {
 	err = patiently(ctx, func(ctx context.Context) error {
 		stream, err = js.Stream(ctx, name)
@@ -137,8 +135,8 @@ func streamOf(ctx context.Context, js jetstream.JetStream, name string) (stream 
 	return stream, err
 }
 
-// caughtUp waits until a stream has a leader and all of its replicas are current, but for those
-// on servers that are away.
+// caughtUp waits until a stream has a leader and its replicas are current, except those on
+// servers that are offline.
 func caughtUp(ctx context.Context, js jetstream.JetStream, name string) error {
 	for {
 		stream, err := streamOf(ctx, js, name)
@@ -151,7 +149,7 @@ func caughtUp(ctx context.Context, js jetstream.JetStream, name string) error {
 	}
 }
 
-// whole reports whether all replicas that can have all of a stream do.
+// whole reports whether all replicas that are online are current.
 func whole(info *jetstream.StreamInfo) bool {
 	c := info.Cluster
 	if c == nil {

@@ -12,12 +12,12 @@ import (
 	"github.com/unloop/unloop/schemas"
 )
 
-// ErrOrigin means that the origin of a region runs, so that another one would be a second.
+// ErrOrigin means that the region's origin still runs.
 var ErrOrigin = errors.New("the origin runs")
 
-// Promote makes a region's mirrors streams of its own, with what they have: the region is the origin
-// from then on. It returns an ErrOrigin, and changes nothing, while the former origin can
-// be reached. It may be run again.
+// Promote makes a region the origin: its mirrors become ordinary streams with the records
+// that they have. It returns ErrOrigin, and changes nothing, while the former origin can be
+// reached. It may be repeated.
 func Promote(ctx context.Context, js jetstream.JetStream) error {
 	var mirrors []jetstream.StreamConfig
 	for _, bucket := range schemas.MirroredBuckets {

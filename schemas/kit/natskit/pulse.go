@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// pulseEvery is the pause between two looks at the connection, and pulseIdle that
+	// pulseEvery is the pause between two looks at the connection, pulseIdle the pause
 	// between two round trips while nothing is sent.
 	pulseEvery, pulseIdle = 200 * time.Millisecond, 2 * time.Second
 	// silentAfter is how long a round trip may take before the server counts as silent.
@@ -19,8 +19,7 @@ const (
 	pulseTimeout = time.Second
 )
 
-// pulse is the time since which the server owes an answer, in nanoseconds since origin;
-// 0 if it owes none.
+// pulse is the start of the open round trip, in nanoseconds since origin; 0 for none.
 type pulse struct{ since atomic.Int64 }
 
 var origin = time.Now()
@@ -33,12 +32,12 @@ func (p *pulse) late() bool {
 	return since != 0 && time.Since(origin)-time.Duration(since) > silentAfter
 }
 
-// Silent reports that the server is connected and has not answered for a while. It may
-// also look silent on a machine under load, so requests are refused only after one was
-// not answered in time.
+// Silent reports whether the server is connected and has not answered for a while. On a
+// machine under load any server may look silent, so requests are refused only after one got
+// no answer in time.
 func (c *Conn) Silent() bool { return c.up.Load() && c.pulse.late() }
 
-// idle says when a connection needs no round trip.
+// idle decides when a connection needs no round trip.
 type idle struct {
 	sent     uint64
 	answered time.Time
@@ -52,8 +51,8 @@ func (i *idle) since(now nats.Statistics, at time.Time) bool {
 	return same && at.Sub(i.answered) < pulseIdle
 }
 
-// watch measures round trips to the server, rarely while nothing is sent, and notes the
-// reason of an outage. It may wait for the client's lock.
+// watch makes round trips to the server, seldom while nothing is sent, and records the
+// reasons of outages. It may wait for the client's lock.
 func (c *Conn) watch() {
 	var unused idle
 	for pause.For(c.life, pulseEvery) == nil {

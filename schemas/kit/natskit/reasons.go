@@ -23,7 +23,7 @@ func (r *reasons) clear() {
 	r.said, r.last = nil, nil
 }
 
-// add keeps a reason and reports whether it is new. A client may fail without one.
+// add records a reason and reports whether it is new. err may be nil.
 func (r *reasons) add(err error) bool {
 	if err == nil {
 		return false

@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// ErrRefused means that the server refused what the permissions of the user do not allow.
+// ErrRefused means that the user's permissions do not allow an action.
 var ErrRefused = errors.New("the permissions of this NATS user do not allow it")
 
 // Action is what a server may refuse.
@@ -25,7 +25,7 @@ const (
 	ActionSubscribe Action = "subscribe"
 )
 
-// refusal is one act that the server refused.
+// refusal is an action that the server refused.
 type refusal struct {
 	action  Action
 	subject string
@@ -67,8 +67,8 @@ func (r refusal) creates() bool {
 	return r.action == ActionPublish && strings.Contains(r.subject, ".API.STREAM.CREATE.")
 }
 
-// family groups the refusals that are logged once: those of one action and of subjects
-// that begin alike.
+// family groups refusals that are logged once: those of one action with the same first tokens
+// of the subject.
 func (r refusal) family() string {
 	const tokens = 5
 	parts := strings.SplitN(r.subject, ".", tokens+1)
@@ -85,10 +85,9 @@ type refusals struct {
 	mu                 sync.Mutex
 	said               map[string]bool
 	waiting            map[*waiter]struct{}
-	// creations has the streams that the user may not create, by subject, with the time at
-	// which the server said so.
+	// creations has the times of refused stream creations, by subject.
 	creations map[string]time.Time
-	// subscriptions has the same of subscriptions.
+	// subscriptions has the times of refused subscriptions, by subject.
 	subscriptions map[string]time.Time
 }
 
@@ -98,8 +97,8 @@ type waiter struct {
 	end      context.CancelCauseFunc
 }
 
-// add counts a refusal, ends the calls that wait for it, and reports whether it is to be
-// logged.
+// add counts a refusal, ends the calls that wait on its subject, and reports whether to log
+// it.
 func (r *refusals) add(one refusal) (log bool) {
 	if one.action == ActionPublish {
 		r.publish.Add(1)
@@ -147,7 +146,7 @@ func (r *refusals) creation(subject string) error {
 	return refusal{ActionPublish, subject}.Err()
 }
 
-// subscription returns a subject whose subscription was refused last before a time.
+// subscription returns a subject whose last refused subscription was before a time.
 func (r *refusals) subscription(before time.Time) (subject string, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -159,8 +158,8 @@ func (r *refusals) subscription(before time.Time) (subject string, ok bool) {
 	return "", false
 }
 
-// regained forgets the refused subscriptions if that of a subject was not refused since
-// a time.
+// regained reports whether the subscription to a subject was not refused since a time; then
+// it forgets all refused ones.
 func (r *refusals) regained(subject string, since time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -183,7 +182,7 @@ func (r *refusals) wait(w *waiter) (done func()) {
 	}
 }
 
-// Refused returns how many acts of this connection the server refused.
+// Refused returns the number of refused actions of this connection.
 func (c *Conn) Refused(a Action) uint64 {
 	if a == ActionPublish {
 		return c.refusals.publish.Load()
@@ -191,8 +190,8 @@ func (c *Conn) Refused(a Action) uint64 {
 	return c.refusals.subscribe.Load()
 }
 
-// RefusedWithin returns how many acts of this connection the server refused, if it refused
-// one within a time; else 0.
+// RefusedWithin returns the number of refused actions of this connection if the last one was
+// within span; else 0.
 func (c *Conn) RefusedWithin(span time.Duration) uint64 {
 	if time.Since(time.Unix(0, c.refusals.last.Load())) > span {
 		return 0
@@ -200,8 +199,8 @@ func (c *Conn) RefusedWithin(span time.Duration) uint64 {
 	return c.Refused(ActionPublish) + c.Refused(ActionSubscribe)
 }
 
-// unlessRefused calls do, whose context ends at once if the server refuses a message to
-// one of the subjects: otherwise it would wait for an answer that never comes.
+// unlessRefused calls do with a context that ends if the server refuses a message to one of
+// the subjects: its answer would never come.
 func (c *Conn) unlessRefused(ctx context.Context, do func(context.Context) error, subjects ...string) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -213,7 +212,7 @@ func (c *Conn) unlessRefused(ctx context.Context, do func(context.Context) error
 	return err
 }
 
-// refused handles an act that the server refused.
+// refused handles a refusal.
 func (c *Conn) refused(one refusal) {
 	if c.refusals.add(one) {
 		c.log.Error("NATS refused an action of this user", "act", one.action, "connection", c.name, "subject", one.subject, "error", one.Err())

@@ -14,13 +14,12 @@ import (
 	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
-// Region is the place of a cluster among those of several regions. Each has a JetStream
-// domain of its own, which is its name. The zero value is a cluster alone.
+// Region is the role of a cluster among several regions, each of which has its own JetStream
+// domain of the same name. The zero value is a single cluster.
 type Region struct {
 	// Name is the cluster's own region.
 	Name string
-	// Origin is the region whose policies and overrides this one mirrors; "" in the origin
-	// itself.
+	// Origin is the region whose policies and overrides this one mirrors; "" at the origin.
 	Origin string
 	// Others are the regions whose events and audit the origin collects.
 	Others []string
@@ -29,11 +28,11 @@ type Region struct {
 // ErrMirror means that the records of a stream come from another region.
 var ErrMirror = errors.New("run this command there")
 
-// mirrorHistory is how many times the origin's history of a key a mirror keeps: the origin
-// deletes records to make room, which mirrors do not see.
+// mirrorHistory is the factor by which a mirror's history per key is longer than the
+// origin's: the origin deletes records to make room, which mirrors do not see.
 const mirrorHistory = 16
 
-// placed returns the streams with what they copy from other regions.
+// placed adds mirrors and sources to the streams.
 func (r Region) placed(all []jetstream.StreamConfig) []jetstream.StreamConfig {
 	for i := range all {
 		cfg := &all[i]
@@ -52,7 +51,7 @@ func (r Region) placed(all []jetstream.StreamConfig) []jetstream.StreamConfig {
 	return all
 }
 
-// copied returns a stream of a region as a source, over the link of another one.
+// copied returns the source for a stream of a region, over a link.
 func copied(name, region, link string) *jetstream.StreamSource {
 	return &jetstream.StreamSource{Name: name, External: &jetstream.ExternalStream{
 		APIPrefix: strings.TrimSuffix(apiSubject(region, ""), "."), DeliverPrefix: schemas.RegionSubject(link),
@@ -64,15 +63,15 @@ type Copy struct {
 	Stream string `json:"stream"`
 	// Region is where the records come from.
 	Region string `json:"region"`
-	// Behind is how many records are missing, as far as is known.
+	// Behind is the number of missing records, as far as known.
 	Behind uint64 `json:"behind"`
-	// Heard is when the other region was heard of last; zero for never.
+	// Heard is the last time that the other region was heard; zero for never.
 	Heard time.Time `json:"heard,omitzero"`
-	// Fault is what NATS says of a copy that does not go on.
+	// Fault is NATS's error for a copy that does not continue.
 	Fault string `json:"fault,omitempty"`
 }
 
-// cutAfter is the time without a word after which a region is cut off. Both sides send a
+// cutAfter is the time after which a silent region counts as cut off. Both sides send a
 // heartbeat each second.
 const cutAfter = 5 * time.Second
 
@@ -103,7 +102,7 @@ func regionOf(external *jetstream.ExternalStream) string {
 	return strings.TrimSuffix(strings.TrimPrefix(external.APIPrefix, "$JS."), ".API")
 }
 
-// follows returns why a stream that is there does not copy what it should.
+// follows returns an error if an existing stream does not copy what it should.
 func follows(cfg, is jetstream.StreamConfig) error {
 	switch {
 	case cfg.Mirror == nil && is.Mirror == nil, cfg.Mirror != nil && sameSource(cfg.Mirror, is.Mirror):
@@ -129,7 +128,7 @@ func sameSources(wanted, has []*jetstream.StreamSource) bool {
 	})
 }
 
-// MirrorFault returns why a bucket takes no records if it mirrors that of another region.
+// MirrorFault returns an ErrMirror if a bucket mirrors one of another region.
 func MirrorFault(ctx context.Context, js jetstream.JetStream, bucket string) error {
 	stream, err := js.Stream(ctx, BucketStream(bucket))
 	if err != nil {
@@ -141,7 +140,7 @@ func MirrorFault(ctx context.Context, js jetstream.JetStream, bucket string) err
 	return nil
 }
 
-// AwaitOrigin waits until the mirrors have what the origin has.
+// AwaitOrigin waits until the mirrors have caught up with the origin.
 func AwaitOrigin(ctx context.Context, js jetstream.JetStream) error {
 	for _, bucket := range schemas.MirroredBuckets {
 		for {
@@ -157,7 +156,7 @@ func AwaitOrigin(ctx context.Context, js jetstream.JetStream) error {
 	return nil
 }
 
-// upToDate reports whether a stream has all that it copies.
+// upToDate reports whether all copies of a stream have caught up.
 func upToDate(info *jetstream.StreamInfo) bool {
 	return !slices.ContainsFunc(Copies(info), func(c Copy) bool { return c.Cut(info.TimeStamp) || c.Behind > 0 })
 }

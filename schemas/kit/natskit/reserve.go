@@ -13,42 +13,41 @@ import (
 )
 
 const (
-	// roomKnown is how long a look at a bucket counts.
+	// roomKnown is how long the result of a look is valid.
 	roomKnown = time.Second
-	// grantShare is the part of the room for new records that each look grants: several
-	// processes create records at the same time, and none knows of the others' since.
+	// grantShare is the divisor of the room that each look grants: several processes create
+	// records, and none knows what the others created since.
 	grantShare = 8
-	// leastGrant is granted as long as there is any room, in bytes.
+	// leastGrant is the least grant while there is room, in bytes.
 	leastGrant = 4 << 10
 )
 
-// Room says whether a bucket that refuses new records has room for another key: the fullest
-// of its partitions. From FullFrom on there is none: the rest is for the records that are there, which grow. Make
-// it with NewRoom.
+// Room tells whether a bucket that refuses new records when full has room for another key in
+// its fullest partition. From FullFrom on there is none: the rest is for the growth of
+// existing records. Make it with NewRoom.
 type Room struct {
 	conn   *Conn
 	bucket string
 	mu     sync.Mutex
-	// looked is the time of the last look, full its result; looking says that one is under
-	// way.
+	// looked is the time of the last look, full its result; looking is set during a look.
 	looked        time.Time
 	full, looking bool
-	// room was the room for new records in bytes then.
+	// room was the room for new records at that time, in bytes.
 	room int64
-	// granted is how many bytes new records may take until the next look; negative if the
-	// room is not known.
+	// granted is the number of bytes that new records may still take before the next look;
+	// negative if the room is not known.
 	granted int64
-	// low is the rest of granted from which on the next look is made early.
+	// low is the value of granted below which the next look is made early.
 	low int64
-	// taken is what new records took since the last look, which may not have been stored.
+	// taken is the size of new records since the last look, which may not be stored yet.
 	taken int64
 }
 
 // NewRoom returns the room of a bucket.
 func NewRoom(conn *Conn, bucket string) *Room { return &Room{conn: conn, bucket: bucket, granted: -1} }
 
-// Take returns ErrFull if there was no room a second ago or later. If the server does not
-// say, the bucket itself has to refuse the record.
+// Take returns ErrFull if there was no room within the last second. If that is not known, the
+// bucket itself has to refuse the record.
 func (r *Room) Take(ctx context.Context) error {
 	r.mu.Lock()
 	known := time.Since(r.looked) <= roomKnown
@@ -64,8 +63,8 @@ func (r *Room) Take(ctx context.Context) error {
 	return nil
 }
 
-// Full reports whether there was no room at the last look. It waits for nothing: a look that
-// is due is made meanwhile.
+// Full reports whether there was no room at the last look. It does not block: if a look is
+// due, it happens in the background.
 func (r *Room) Full() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,9 +72,9 @@ func (r *Room) Full() bool {
 	return r.full
 }
 
-// Grant takes room for a new record of a size in bytes, and returns false if there is none.
-// It waits for nothing. While the room is not known, the bucket itself has to refuse the
-// record.
+// Grant takes room for a new record of a size in bytes; false if there is none. It does not
+// block. While the room is not known, it returns true, and the bucket itself has to refuse
+// the record.
 func (r *Room) Grant(size int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,15 +91,15 @@ func (r *Room) Grant(size int64) bool {
 	return enough
 }
 
-// Left returns the room for new records at the last look in bytes, less what was granted
-// since; false if it is not known.
+// Left returns the room at the last look in bytes, less what was granted since; false if not
+// known.
 func (r *Room) Left() (int64, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.room - r.taken, r.granted >= 0
 }
 
-// lookIf starts a look if one is due or needed. The caller holds the lock.
+// lookIf starts a look in the background if one is due or needed. The caller holds the lock.
 func (r *Room) lookIf(needed bool) {
 	if !r.looking && (needed || time.Since(r.looked) > roomKnown) {
 		r.looking = true
@@ -136,7 +135,7 @@ func (r *Room) look(ctx context.Context) {
 	r.low, r.taken = r.granted/2, 0
 }
 
-// left returns the room that a stream has for new records, if it has a bound.
+// left returns the room of a stream for new records; false if it has no bound.
 func (r *Room) left(info *jetstream.StreamInfo) (bytes int64, bound bool) {
 	most := info.Config.MaxBytes
 	if most <= 0 {

@@ -12,10 +12,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Settings are the flags for connections to NATS servers, beside their addresses. The
-// zero value gives no credentials and uses the names that NATS has by default.
+// Settings are the flags for connections to NATS servers, except their addresses. The zero
+// value has no credentials and NATS's default names.
 //
-// Files are read again at each connection, so that a new secret needs no restart.
+// Files are read again for each connection, so that a new secret needs no restart.
 type Settings struct {
 	Creds        string `name:"nats-creds" placeholder:"FILE" help:"NATS credentials file (JWT and seed)."`
 	NKey         string `name:"nats-nkey" placeholder:"FILE" help:"File with the nkey seed for NATS servers."`
@@ -47,8 +47,8 @@ const maxInboxPrefix = 128
 // IsZero reports whether no flag is set.
 func (s Settings) IsZero() bool { return s == Settings{} }
 
-// Check returns what is wrong with the flags for the servers at addr, as far as can be
-// found out without a connection: contradictions, and files that can't be used.
+// Check validates the flags for the servers at addr without connecting: contradictions, and
+// unusable files.
 func (s Settings) Check(addr string) error {
 	if err := s.contradictions(addr); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (s Settings) Check(addr string) error {
 	return err
 }
 
-// contradictions returns every fault of the flags themselves.
+// contradictions returns every fault of the flags, without reading files.
 func (s Settings) contradictions(addr string) error {
 	var faults []error
 	fault := func(format string, args ...any) {
@@ -85,12 +85,12 @@ func (s Settings) contradictions(addr string) error {
 	return errors.Join(faults...)
 }
 
-// User returns the user name and the password in their files.
+// User reads the user name and the password from their files.
 func (s Settings) User() (user, password string, err error) {
 	return readUser(s.UserFile, s.PasswordFile)
 }
 
-// identities returns the flags that say who the process is.
+// identities returns the flags that are set and authenticate the process.
 func (s Settings) identities() (flags []string) {
 	for _, f := range []struct{ flag, value string }{{"--nats-creds", s.Creds}, {"--nats-nkey", s.NKey}, {"--nats-user-file", s.UserFile}} {
 		if f.value != "" {
@@ -110,7 +110,7 @@ func hasUser(addrs string) bool {
 	return false
 }
 
-// options returns the client's options; the error has every file that can't be used.
+// options returns the client's options. The error has every unusable file.
 func (s Settings) options() ([]nats.Option, error) {
 	var opts []nats.Option
 	var faults []error
@@ -142,9 +142,9 @@ func (s Settings) options() ([]nats.Option, error) {
 	return opts, errors.Join(faults...)
 }
 
-// Connect returns a connection that is retried forever, so that services and servers
-// can start in any order. It fails only on flags that can't be used. While no server is
-// connected, sending fails at once instead of buffering: a late check is of no use.
+// Connect returns a connection that is retried forever, so that services and servers can
+// start in any order. It fails only for invalid flags. While no server is connected, sending
+// fails at once instead of buffering: late checks are useless.
 func (s Settings) Connect(url, name string, log *slog.Logger, opts ...nats.Option) (*Conn, error) {
 	if err := s.Check(url); err != nil {
 		return nil, err
@@ -156,16 +156,16 @@ func (s Settings) Connect(url, name string, log *slog.Logger, opts ...nats.Optio
 	return c, err
 }
 
-// connect is Connect without a watch over the server.
+// connect is Connect without watching the server.
 func (s Settings) connect(url, name string, log *slog.Logger, opts ...nats.Option) (*Conn, error) {
 	return start(name, log, s, func(handlers ...nats.Option) (*nats.Conn, error) {
 		return s.dial(url, options(name), handlers, opts)
 	})
 }
 
-// Dial connects a command to NATS once. refused, if not nil, is called with each act that the
-// server refuses, an ErrRefused: nobody answers such a request. dataDirs are folders in which
-// an embedded server may keep its token.
+// Dial connects a command to NATS, without retries. refused, if not nil, is called with an
+// ErrRefused for each refused action, which gets no answer. dataDirs are folders in which an
+// embedded server may keep its token.
 func (s Settings) Dial(url, name string, refused func(error), dataDirs ...string) (*nats.Conn, error) {
 	if err := s.Check(url); err != nil {
 		return nil, err
@@ -203,13 +203,13 @@ func (s Settings) dial(url string, opts ...[]nats.Option) (*nats.Conn, error) {
 	return nc, nil
 }
 
-// RecordSubject returns the subject for writes to a bucket's record. If JetStream is in a
-// domain, leaf nodes forward only the subjects of its API.
+// RecordSubject returns the subject for writes to a bucket's record. Into a JetStream domain,
+// leaf nodes forward only the subjects of its API.
 func RecordSubject(js jetstream.JetStream, bucket, key string) string {
 	return inDomain(js.Options().Domain, "$KV."+bucket+"."+key)
 }
 
-// RecordSubject is that of the connection's JetStream.
+// RecordSubject is RecordSubject for the connection's JetStream.
 func (c *Conn) RecordSubject(bucket, key string) string {
 	return inDomain(c.settings.Domain, "$KV."+bucket+"."+key)
 }
@@ -224,8 +224,8 @@ func inDomain(domain, subject string) string {
 // Domain returns the JetStream domain of the streams; "" without one.
 func (c *Conn) Domain() string { return c.settings.Domain }
 
-// API returns the subject of a call of JetStream's API in the connection's domain, such as
-// STREAM.INFO.LOOP_EVENTS.
+// API returns the subject of a call of JetStream's API, such as STREAM.INFO.LOOP_EVENTS, in
+// the connection's domain.
 func (c *Conn) API(call string) string { return apiSubject(c.settings.Domain, call) }
 
 // APISubject is API for a JetStream context.
@@ -240,7 +240,7 @@ func apiSubject(domain, call string) string {
 	return "$JS." + domain + ".API." + call
 }
 
-// JetStream opens JetStream in the domain on a connection.
+// JetStream returns the JetStream context of a connection in the domain.
 func (s Settings) JetStream(nc *nats.Conn) (jetstream.JetStream, error) {
 	js, err := jetstream.New(nc)
 	if s.Domain != "" {

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// starvedAfter is the mean time that the goroutines of a starved process wait for a
-// processor. A request and its answer wait for one about a dozen times.
+// starvedAfter is the mean scheduling latency from which a process counts as starved. A
+// request and its answer are scheduled about a dozen times.
 const starvedAfter = time.Millisecond
 
-// Starvation says whether this process gets enough of the processors. The zero value is
-// ready.
+// Starvation tells whether this process gets enough processor time. The zero value is ready
+// to use.
 type Starvation struct {
 	mu     sync.Mutex
 	sample [1]metrics.Sample

@@ -14,23 +14,22 @@ import (
 	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
-// StateVersion is the number of the form in which this release stores its state. It grows when
-// earlier releases can't read what is stored. Each release continues the states of the
-// two numbers before its own.
+// StateVersion is the version of the stored state. It grows when earlier releases can't read
+// what this one stores. Each release continues the states of the two versions before its own.
 const StateVersion = 1
 
-// stateKey is the name of the number in the metadata of streams. Streams without it have
+// stateKey is the key of the version in the metadata of streams. Streams without it have
 // version 1.
 const stateKey = "unloop.state"
 
-// oldestState is the lowest number that this release continues.
+// oldestState is the oldest version that this release continues.
 const oldestState = max(StateVersion-2, 1)
 
-// ErrState means that another release wrote the state in NATS, and this one can't go on with
+// ErrState means that another release wrote the state in NATS, and this one can't continue
 // it.
 var ErrState = errors.New("state of another release")
 
-// marked returns the streams with the number of their state.
+// marked adds the state version to the streams' metadata.
 func marked(all []jetstream.StreamConfig) []jetstream.StreamConfig {
 	for i := range all {
 		all[i].Metadata = withState(all[i].Metadata)
@@ -47,7 +46,7 @@ func withState(metadata map[string]string) map[string]string {
 	return metadata
 }
 
-// StateFault returns why this release can't go on with a stream.
+// StateFault returns an ErrState if this release can't continue a stream.
 func StateFault(cfg jetstream.StreamConfig) error {
 	text, has := cfg.Metadata[stateKey]
 	if !has {
@@ -67,8 +66,8 @@ func StateFault(cfg jetstream.StreamConfig) error {
 // checkPause is the pause between two attempts to look at the state.
 const checkPause = time.Second
 
-// CheckState looks at the state in NATS once it can be reached. It returns an ErrState if the
-// release can't go on with a stream, and logs streams that it does not read.
+// CheckState checks the state in NATS as soon as that is reachable. It returns an ErrState if
+// this release can't continue it, and logs streams that it does not read.
 func (c *Conn) CheckState(ctx context.Context) error {
 	select {
 	case <-c.first:
@@ -87,8 +86,8 @@ func (c *Conn) CheckState(ctx context.Context) error {
 	return nil
 }
 
-// retried reports whether another look may tell more. A refusal is logged and counted as others
-// are.
+// retried reports whether another attempt may succeed. Refusals are logged and counted
+// elsewhere.
 func retried(err error) bool {
 	return err != nil && !errors.Is(err, ErrState) && !errors.Is(err, ErrRefused)
 }

@@ -18,34 +18,34 @@ import (
 	"github.com/unloop/unloop/schemas/kit/partition"
 )
 
-// Layout says how missing streams and buckets are created. Existing ones are left as
-// their operator made them.
+// Layout says how missing streams and buckets are created. Existing ones stay as their
+// operator made them.
 type Layout struct {
 	// Memory stores in memory instead of in files.
 	Memory bool
 	// Replicas of each stream; 0 means 1.
 	Replicas int
-	// Partitions of each bucket that is spread; 0 means 1. Package partition explains them.
+	// Partitions of each partitioned bucket (see package partition); 0 means 1.
 	Partitions int
-	// Region is the cluster's place among those of several regions.
+	// Region is the cluster's role among several regions.
 	Region Region
-	// needed and others are the streams of Of; nil for all of the contract.
+	// needed and others are the streams of Of; nil for all.
 	needed, others []string
 }
 
-// Of returns a layout with only some streams: those that a service needs, and others that
-// it creates if it may but does not wait for.
+// Of returns a layout with some streams only: those that a service needs, and others that it
+// tries to create but does not wait for.
 func (l Layout) Of(needed []string, others ...string) Layout {
 	l.needed, l.others = append([]string{}, needed...), others
 	return l
 }
 
-// needs reports whether a stream must be there.
+// needs reports whether a stream is needed.
 func (l Layout) needs(name string) bool {
 	return l.needed == nil || slices.Contains(l.needed, baseStream(name))
 }
 
-// lists reports whether a layout with only some streams has a stream.
+// lists reports whether a layout of Of has a stream.
 func (l Layout) lists(name string) bool {
 	return l.needs(name) || slices.Contains(l.others, baseStream(name))
 }
@@ -67,12 +67,14 @@ const (
 	eventsMaxBytes = 256 << 20
 	// eventsDuplicates is how long JetStream remembers the ids of events.
 	eventsDuplicates = 2 * time.Minute
-	// timerMarker is how long the marker of an expired timer waits for a detector.
+	// timerMarker is the TTL of the tombstone of an expired timer, which waits for a
+	// detector.
 	timerMarker = eventsMaxAge
-	// deadLettersMaxAge and deadLettersMaxBytes bound the messages that were given up.
+	// deadLettersMaxAge and deadLettersMaxBytes bound the stream of dead letters.
 	deadLettersMaxAge   = 30 * 24 * time.Hour
 	deadLettersMaxBytes = 64 << 20
-	// deadLettersEach bounds those of one endpoint, so that they drop none of another one.
+	// deadLettersEach bounds the dead letters of one endpoint, so that they do not evict
+	// others'.
 	deadLettersEach = 5000
 )
 
@@ -85,9 +87,9 @@ const (
 // ErrStreamUnfit means that an existing stream lacks a setting that Unloop needs.
 var ErrStreamUnfit = errors.New("existing stream does not fit")
 
-// EnsureStreams creates the missing streams and buckets of the layout. It retries until
-// it succeeds, finds an unfit stream (ErrStreamUnfit), or the context ends: meanwhile
-// somebody else may create them, or make room for them.
+// EnsureStreams creates the missing streams and buckets of the layout. It retries until it
+// succeeds, finds an unfit stream (ErrStreamUnfit), or the context ends: meanwhile others may
+// create them, or make room.
 func (c *Conn) EnsureStreams(ctx context.Context, layout Layout) error {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = 50*time.Millisecond, 2*time.Second
@@ -112,7 +114,7 @@ func (c *Conn) EnsureStreams(ctx context.Context, layout Layout) error {
 	return err
 }
 
-// ensureAll ensures all streams; the error is of the first that is needed.
+// ensureAll creates all missing streams. It returns the error of the first needed one.
 func (c *Conn) ensureAll(ctx context.Context, layout Layout) error {
 	layout, err := c.spread(ctx, layout)
 	if err != nil {
@@ -127,8 +129,8 @@ func (c *Conn) ensureAll(ctx context.Context, layout Layout) error {
 	return nil
 }
 
-// Ensure creates a stream if it is missing, and returns it. If the user may not create it,
-// Ensure asks at most once a minute.
+// Ensure returns a stream, which it creates if it is missing. If the user may not create it,
+// Ensure tries at most once a minute.
 func (c *Conn) Ensure(ctx context.Context, cfg jetstream.StreamConfig) (info *jetstream.StreamInfo, err error) {
 	refused := c.refusals.creation(c.API("STREAM.CREATE." + cfg.Name))
 	err = c.unlessRefused(ctx, func(ctx context.Context) error {
@@ -143,7 +145,8 @@ func (c *Conn) Ensure(ctx context.Context, cfg jetstream.StreamConfig) (info *je
 	return info, err
 }
 
-// ensure creates a stream if it is missing, beside others with so many partitions, and returns it.
+// ensure returns a stream, which it creates if it is missing. partitions is the number of
+// partitions of all buckets.
 func ensure(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamConfig, partitions int) (*jetstream.StreamInfo, error) {
 	stream, err := js.Stream(ctx, cfg.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -170,8 +173,8 @@ func ensure(ctx context.Context, js jetstream.JetStream, cfg jetstream.StreamCon
 	return info, nil
 }
 
-// uncovered returns the subjects that a stream does not take. One that copies other streams
-// need not take any.
+// uncovered returns the subjects that a stream does not take. A copy of other streams need
+// not take any.
 func uncovered(wanted []string, cfg jetstream.StreamConfig) []string {
 	if cfg.Mirror != nil || len(cfg.Sources) > 0 {
 		return nil
@@ -181,7 +184,7 @@ func uncovered(wanted []string, cfg jetstream.StreamConfig) []string {
 	})
 }
 
-// covers reports whether a subject with wildcards includes all that another one does.
+// covers reports whether a subject with wildcards includes another one.
 func covers(wide, narrow string) bool {
 	for wide != "" && narrow != "" {
 		var token, other string
@@ -206,7 +209,7 @@ func (l Layout) Streams() []string {
 	return names
 }
 
-// Everything returns the layout of all streams that any service creates.
+// Everything returns the layout with the streams of all services.
 func (l Layout) Everything() Layout {
 	l.needed, l.others = nil, nil
 	return l.Of(append(Layout{}.Streams(), VectorsStream))
@@ -225,7 +228,7 @@ func (l Layout) Configs() []jetstream.StreamConfig {
 	return spread
 }
 
-// partitions returns the streams that a bucket's stream is spread over.
+// partitions returns the streams of all partitions of a stream.
 func (l Layout) partitions(cfg jetstream.StreamConfig) []jetstream.StreamConfig {
 	bucket, ok := strings.CutPrefix(cfg.Name, BucketStream(""))
 	if !ok || !partition.Spread(bucket) || l.Partitions <= 1 {
@@ -243,15 +246,16 @@ func (l Layout) partitions(cfg jetstream.StreamConfig) []jetstream.StreamConfig 
 	return all
 }
 
-// VectorsStream is the stream of the bucket of vectors, which only some systems have.
+// VectorsStream is the stream of the bucket of vectors, which systems without embedding
+// workers do not have.
 const VectorsStream = "KV_" + schemas.BucketVectors
 
 // vectorsMaxBytes bounds the bucket of vectors.
 const vectorsMaxBytes = 256 << 20
 
-// Vectors returns the stream of the bucket of vectors, which embedding workers create when
-// they first miss it. Unlike other buckets it is read through its leader, because a stale
-// history would miss the newest texts.
+// Vectors returns the stream of the bucket of vectors, which embedding workers create. Unlike
+// other buckets it is read through its leader, because a stale history lacks the newest
+// texts.
 func (l Layout) Vectors() jetstream.StreamConfig {
 	cfg := l.History(schemas.BucketVectors, vectorsMaxBytes)
 	cfg.AllowDirect = false
@@ -261,7 +265,7 @@ func (l Layout) Vectors() jetstream.StreamConfig {
 // contract returns the streams that every system has.
 func (l Layout) contract() []jetstream.StreamConfig {
 	timers := l.bucket(schemas.BucketTimers, 1, 32<<20)
-	timers.SubjectDeleteMarkerTTL, timers.DenyDelete = timerMarker, false // detectors remove the markers that they have seen to
+	timers.SubjectDeleteMarkerTTL, timers.DenyDelete = timerMarker, false // detectors remove the tombstones that they have handled
 	audit := l.messages(schemas.StreamAudit, "What operators did", auditMaxAge, auditMaxBytes, schemas.SubjectAudit)
 	audit.DenyDelete = true
 	deadLetters := l.messages(schemas.StreamDeadLetters, "Messages that notifiers gave up", deadLettersMaxAge, deadLettersMaxBytes, schemas.SubjectDeadLetter)
@@ -287,7 +291,7 @@ func (l Layout) contract() []jetstream.StreamConfig {
 	}
 }
 
-// messages returns a stream of the messages below some subjects. A full one drops the oldest.
+// messages returns a stream of messages below some subjects. When full, it drops the oldest.
 func (l Layout) messages(name, description string, age time.Duration, bytes int64, below ...string) jetstream.StreamConfig {
 	cfg := jetstream.StreamConfig{
 		Name: name, Description: description, MaxAge: age, MaxBytes: l.room(bytes), Discard: jetstream.DiscardOld,
@@ -299,7 +303,7 @@ func (l Layout) messages(name, description string, age time.Duration, bytes int6
 	return cfg
 }
 
-// descriptions says what each bucket holds.
+// descriptions are the descriptions of buckets.
 var descriptions = map[string]string{
 	schemas.BucketCounters:      "Counters of requests and prompts",
 	schemas.BucketBlocks:        "Cooldowns in force",
@@ -339,25 +343,24 @@ func (l Layout) bucket(name string, history, bytes int64) jetstream.StreamConfig
 	}
 }
 
-// kept is bucket for records that operators seal. No message removes earlier ones, so that
-// whoever starts finds the last good one: a key that is full refuses new records, until an
-// operator makes room.
+// kept is bucket for sealed records. No message removes earlier ones, so that readers find
+// the last good one: a key whose history is full refuses new records until an operator makes
+// room.
 func (l Layout) kept(name string, history, bytes int64) jetstream.StreamConfig {
 	cfg := l.bucket(name, history, bytes)
 	cfg.AllowRollup, cfg.DiscardNewPerSubject, cfg.DenyDelete = false, true, false
 	return cfg
 }
 
-// History returns the stream of a bucket with records of requests. A full one drops the
-// oldest records; those that are in use are written again and so are newer.
+// History returns the stream of a bucket with records of requests. When full, it drops the
+// oldest records; records in use are rewritten and so are newer.
 func (l Layout) History(name string, bytes int64) jetstream.StreamConfig {
 	cfg := l.bucket(name, 1, bytes)
 	cfg.Discard = jetstream.DiscardOld
 	return cfg
 }
 
-// room returns the maximum size of a stream: bytes on disk, or a quarter of them in
-// memory.
+// room returns the maximum size of a stream: bytes on disk, a quarter of that in memory.
 func (l Layout) room(bytes int64) int64 {
 	if l.Memory {
 		return bytes / 4

@@ -15,8 +15,8 @@ import (
 // while it runs.
 const tempPrefix = "unloop-nats-"
 
-// makeTemp creates a temporary folder below a folder and takes its lock. If another
-// process removes the folder first, as abandoned, makeTemp creates another one.
+// makeTemp creates a temporary folder and takes its lock. If another process first removes
+// the folder as abandoned, makeTemp creates another one.
 func makeTemp(below string) (string, *flock.Flock, error) {
 	for range 10 {
 		dir, err := os.MkdirTemp(below, tempPrefix)
@@ -37,8 +37,8 @@ func makeTemp(below string) (string, *flock.Flock, error) {
 	return "", nil, errors.New("make a temporary folder: others remove it")
 }
 
-// removeAbandoned removes the temporary folders of this user's killed servers: those
-// with a lock that nobody holds.
+// removeAbandoned removes the temporary folders of this user's killed servers: those whose
+// lock nobody holds.
 func removeAbandoned(below string, log *slog.Logger) {
 	dirs, err := filepath.Glob(filepath.Join(below, tempPrefix+"*"))
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 )
 
 // ServerTime returns the time of the server that leads the counters' stream, so that all
-// processes ask the same one of several servers. The answer also has the partitions. An
-// embedded server has this process's.
+// processes ask the same server. An embedded server has this process's clock.
 func (c *Conn) ServerTime(ctx context.Context) (time.Time, error) {
 	if c.suspect != nil && c.Err() == nil {
 		return time.Now(), nil

@@ -17,9 +17,9 @@ import (
 	"github.com/unloop/unloop/schemas/kit/access"
 )
 
-// Files of the embedded server. Each token has a lock that the server holds while it
-// runs. Clients send the token only while the lock is held, and so never to a program
-// that took a stopped server's port.
+// Files of the embedded server. The server holds its lock while it runs. Clients send the
+// token only while the lock is held, and so never to another program on a stopped server's
+// port.
 const (
 	tokenFile = "nats.token"
 	lockFile  = "unloop.lock"
@@ -66,8 +66,8 @@ func Secret(file string) (string, error) {
 	return secret, WritePrivate(file, secret)
 }
 
-// ProofKey returns the key with which gateways of this user prove their identity, "" if it
-// cannot be stored. It is sent to nobody.
+// ProofKey returns the key with which gateways of this user prove their identity; "" if it
+// can't be stored. It is never sent.
 func ProofKey() string {
 	dir, err := StateDir()
 	if err != nil {
@@ -142,7 +142,7 @@ func announce(dir, port, token string) (*announcement, error) {
 	return &announcement{file, lock}, nil
 }
 
-// withdraw removes the token. The nil announcement was never made.
+// withdraw removes the token. A nil announcement is a no-op.
 func (a *announcement) withdraw() error {
 	if a == nil {
 		return nil
@@ -150,9 +150,9 @@ func (a *announcement) withdraw() error {
 	return errors.Join(os.Remove(a.token), os.Remove(a.lock.Path()), a.lock.Unlock())
 }
 
-// LocalToken returns the token of this user's embedded server at a URL on this machine;
-// "" if it is not known or the URL has credentials. It searches the runtime folder, then
-// the data folders.
+// LocalToken returns the token of this user's embedded server at a URL on this machine; "" if
+// not known, or if the URL has credentials. It searches the runtime folder, then the data
+// folders.
 func LocalToken(addr string, dataDirs ...string) string {
 	port, ok := localPort(addr)
 	if !ok {
@@ -179,7 +179,7 @@ func Serves(dataDir string) bool {
 	return heldToken(filepath.Join(dataDir, tokenFile), filepath.Join(dataDir, lockFile)) != ""
 }
 
-// heldToken returns a token if the server holds its lock, and else "".
+// heldToken returns a token if its server holds the lock; else "".
 func heldToken(file, lockName string) string {
 	if _, err := os.Stat(lockName); err != nil {
 		return ""
@@ -212,8 +212,8 @@ func localPort(addr string) (string, bool) {
 	return u.Port(), true
 }
 
-// WithLocalToken returns the option that makes a connection use the current token of the
-// embedded server on this machine.
+// WithLocalToken returns the option to use the current token of the embedded server on this
+// machine.
 func WithLocalToken(addr string, dataDirs ...string) nats.Option {
 	if _, ok := localPort(addr); !ok {
 		return func(*nats.Options) error { return nil }

@@ -10,13 +10,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// trackSoon is the first pause of Track after a write, and trackIdle the longest, while nothing
-// is written. After trackLooks of the longest, Track looks whether the stream was replaced.
+// trackSoon is the pause of Track after a write; it doubles up to trackIdle while nothing is
+// written. After trackLooks of the longest, Track checks whether the stream was replaced.
 const trackSoon, trackIdle, trackLooks = 20 * time.Millisecond, time.Second, 5
 
-// Track is Follow by direct gets, with the earlier entries of each key, for buckets in which
-// others can have anything stored: clients take a message whose headers look like a status
-// for one of their consumer's own, and would wait forever behind it.
+// Track is Follow by direct gets, with the earlier entries of each key. It is for buckets in
+// which others can have anything stored: a stored message with a Status header would make a
+// consumer of the client wait forever.
 func (f *Follower) Track(ctx context.Context, bucket, keys string, apply func(entries []jetstream.KeyValueEntry, all bool)) error {
 	written := make(chan struct{}, 1)
 	stop, err := f.Conn.Subscribe("$KV."+bucket+"."+keys, func(*nats.Msg) { signal(written) })
@@ -82,7 +82,7 @@ func (f *Follower) track(ctx context.Context, bucket, keys string, apply func([]
 }
 
 // StoredEntries reads the entries of a bucket whose keys match a subject such as ">", oldest
-// first, with the earlier ones of each key and deletions.
+// first, with the history of each key and deletions.
 func StoredEntries(ctx context.Context, js jetstream.JetStream, bucket, keys string) ([]jetstream.KeyValueEntry, error) {
 	return storedFrom(ctx, js, bucket, keys, 1)
 }

@@ -11,27 +11,27 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// pageWithin is the time after which a page is asked for again. A server with ten million keys
-// takes some seconds.
+// pageWithin is the timeout for a page, after which it is asked for again. A server with ten
+// million keys takes some seconds.
 const pageWithin = 30 * time.Second
 
-// walker says how pages follow each other: overlap is how many keys one has in common with
-// the page before, and back by how many more its offset goes back if so many keys have expired
-// that there is none.
+// walker has the parameters of a walk: overlap is the number of keys that a page shares with
+// the one before, back the number by which the offset goes back if so many keys have expired
+// that they share none.
 type walker struct{ overlap, back int }
 
-// usualWalker is for the pages of servers.
+// usualWalker is the walker for real servers.
 var usualWalker = walker{overlap: 1_000, back: 50_000}
 
 // page is a part of a bucket's keys in their order.
 type page struct {
 	keys []string
-	// total is how many keys there were in all.
+	// total is the number of all keys.
 	total int
 }
 
-// askPage returns the keys of a bucket from an offset on, as the leader of its stream has them: up
-// to 100,000.
+// askPage returns up to 100,000 keys of a bucket from an offset on, as its stream's leader
+// has them.
 func askPage(ctx context.Context, js jetstream.JetStream, bucket string, offset int) (p page, err error) {
 	prefix := "$KV." + bucket + "."
 	ask, err := json.Marshal(map[string]any{"subjects_filter": prefix + ">", "offset": offset})
@@ -67,8 +67,8 @@ func askPage(ctx context.Context, js jetstream.JetStream, bucket string, offset 
 	return p, nil
 }
 
-// walk calls take with the keys of a bucket, a page after the other. It misses no key that is there
-// all the time, although others come and go meanwhile: each page begins at or before the
+// walk calls take with the keys of a bucket, page by page. Although keys come and go
+// meanwhile, it misses none that is there all the time: each page begins at or before the
 // last key of the one before.
 func (w walker) walk(ask func(offset int) (page, error), take func(keys []string) error) error {
 	last := ""

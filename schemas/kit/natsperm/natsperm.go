@@ -1,8 +1,8 @@
-// Package natsperm has the users of NATS, one for each service and each kind of other
-// client, and the subjects that each may use: no more than it needs.
+// Package natsperm has the NATS users, one for each service and each kind of other client,
+// with the least permissions that each needs.
 //
-// It is data, from which configurations and documentation are written. It knows no
-// service's code, and no server.
+// It is data from which configurations and documentation are generated. It knows no service's
+// code.
 package natsperm
 
 import (
@@ -13,18 +13,18 @@ import (
 	"github.com/unloop/unloop/schemas/kit/partition"
 )
 
-// Permission is a set of subjects for one purpose.
+// Permission has the subjects for one purpose.
 type Permission struct {
 	Why      string
 	Subjects []string
 }
 
-// User is a user of NATS with all that it may do.
+// User is a NATS user with its permissions.
 type User struct {
 	Name, Does string
-	// Reads says that the user may only read. It belongs to the account of readers: the
-	// server answers requests of JetStream's API on any reply subject that they name, and in
-	// an account of their own no such subject leads to a stream or a service.
+	// Reads is set for read-only users. They have an account of their own, because the server
+	// answers requests of JetStream's API on any reply subject: there, no such subject leads
+	// to a stream or a service.
 	Reads     bool
 	Publish   []Permission
 	Subscribe []Permission
@@ -34,8 +34,8 @@ type User struct {
 // same inboxes could read each other's answers.
 func InboxPrefix(user string) string { return inboxes + user }
 
-// MayPublish returns the subjects that the user may publish to. With a JetStream domain,
-// those of its API in the domain are among them.
+// MayPublish returns the subjects that the user may publish to, including those of a
+// JetStream domain's API.
 func (u User) MayPublish(domain string) []string {
 	all := flat(u.Publish)
 	if domain == "" {
@@ -56,14 +56,14 @@ func (u User) MayPublish(domain string) []string {
 // MaySubscribe returns the subjects that the user may subscribe to.
 func (u User) MaySubscribe() []string { return flat(u.Subscribe) }
 
-// Service is a subject that takes requests of another account.
+// Service is a subject for requests of another account.
 type Service struct {
 	Subject string
-	// Several says that one request may have several answers.
+	// Several is set if one request may have several answers.
 	Several bool
 }
 
-// Services returns what the account of readers imports as services.
+// Services returns the services that the account of readers imports.
 func Services(domain string) (all []Service) {
 	for _, subject := range crossing(func(u User) []string { return u.MayPublish(domain) }) {
 		several := slices.ContainsFunc([]string{".DIRECT.GET.", ".MSG.NEXT.", schemas.SubjectStatus, "$SRV."}, func(part string) bool { return strings.Contains(subject, part) })
@@ -72,10 +72,10 @@ func Services(domain string) (all []Service) {
 	return all
 }
 
-// Feeds returns the subjects that the account of readers imports as streams.
+// Feeds returns the subjects of the streams that the account of readers imports.
 func Feeds() []string { return crossing(User.MaySubscribe) }
 
-// crossing returns the subjects of readers that are not of their own account.
+// crossing returns the subjects of readers that belong to the other account.
 func crossing(subjects func(User) []string) (all []string) {
 	for _, u := range Users() {
 		if u.Reads {
@@ -100,8 +100,7 @@ const (
 	apiPrefix = "$JS.API."
 	// crossings are the server's subjects for answers to another account.
 	crossings = "_R_.>"
-	// probe is the key of the record that is written to find out whether a bucket takes
-	// writes.
+	// probe is the key of the record that tests whether a bucket takes writes.
 	probe = "probe"
 )
 
@@ -151,7 +150,7 @@ func (b *builder) api(why string, calls ...string) {
 	}
 }
 
-// part allows what every running part does: it reports its status to those who ask.
+// part allows what every running service does.
 func (b *builder) part() {
 	b.subscribe("report the status", schemas.SubjectStatus)
 	b.answer(Notifier, Operator)
@@ -191,7 +190,7 @@ func (b *builder) keep(bucket string) {
 	}
 }
 
-// move allows moving records between partitions; one partition has none to move.
+// move allows moving records between partitions, if there are several.
 func (b *builder) move(partitions int) {
 	for _, bucket := range partition.Buckets {
 		for _, name := range partition.Names(bucket, partitions) {
@@ -214,8 +213,7 @@ func (b *builder) consumer(stream, name, filter string) {
 	b.acknowledge(stream, name)
 }
 
-// acknowledge allows acknowledging messages of a consumer, in both forms that servers
-// have.
+// acknowledge allows acknowledging messages of a consumer, in both forms of subjects.
 func (b *builder) acknowledge(stream, consumer string) {
 	b.publish("take messages from "+stream, "$JS.ACK."+stream+"."+consumer+".>", "$JS.ACK.*.*."+stream+"."+consumer+".>")
 }

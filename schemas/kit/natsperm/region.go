@@ -2,9 +2,9 @@ package natsperm
 
 import "github.com/unloop/unloop/schemas"
 
-// Link is the user with which the servers of a region connect to those of the origin, as leaf
-// nodes. It publishes what leaves the region, and subscribes to what comes in: the region's
-// and the origin's names are those of their JetStream domains.
+// Link returns the user with which a region's servers connect to the origin's as leaf nodes.
+// It publishes what leaves the region and subscribes to what enters it. The names of regions
+// are those of their JetStream domains.
 func Link(region, origin string) User {
 	b := &builder{User: User{Name: "region-" + region, Does: "The servers of the region " + region + ": mirror policies and overrides, and hand over events and the audit."}}
 	for _, bucket := range schemas.MirroredBuckets {
@@ -22,5 +22,5 @@ func Link(region, origin string) User {
 	return b.User
 }
 
-// replies are the subjects at which servers take the answers to requests for consumers.
+// replies are the reply subjects of servers' requests for consumers.
 const replies = "$JSC.R.>"

@@ -23,7 +23,7 @@ const (
 // Users returns all users of both accounts, for buckets with one partition.
 func Users() []User { return UsersOf(1) }
 
-// UsersOf is Users for buckets with so many partitions (package partition).
+// UsersOf is Users for another number of partitions (package partition).
 func UsersOf(partitions int) []User {
 	return []User{gatewayUser(), detectorUser(partitions), embedworkerUser(partitions), notifierUser(), subscriberUser(), operatorUser(partitions), monitorUser()}
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
-// Distant returns a connection as Service does, whose round trips to the server
-// take so much longer.
+// Distant is Service with a longer round trip to the server.
 func (s *Server) Distant(roundTrip time.Duration) *natskit.Conn {
 	s.t.Helper()
 	at, err := url.Parse(s.URL())
@@ -27,8 +26,8 @@ func (s *Server) Distant(roundTrip time.Duration) *natskit.Conn {
 	return c
 }
 
-// delay listens on loopback and passes what comes on to the address, and back,
-// each piece so much later. It returns where it listens.
+// delay starts a TCP proxy to the address that delays data in both directions, and returns
+// its own address.
 func (s *Server) delay(address string, by time.Duration) string {
 	s.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -48,7 +47,7 @@ func (s *Server) delay(address string, by time.Duration) string {
 	return l.Addr().String()
 }
 
-// join connects two ends until either of them is gone.
+// join copies in both directions until one end is gone.
 func join(near net.Conn, address string, by time.Duration) {
 	defer func() { _ = near.Close() }()
 	far, err := net.Dial("tcp", address) //nolint:noctx // it ends with the near end
@@ -62,7 +61,7 @@ func join(near net.Conn, address string, by time.Duration) {
 	both.Wait()
 }
 
-// piece is the data of one read, and the time when it is due at the other end.
+// piece is the data of one read, and the time at which it is due at the other end.
 type piece struct {
 	data []byte
 	due  time.Time

@@ -14,12 +14,12 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
-// patience bounds how long the server may take for a request of a test; on a machine under
-// load that is longer than what clients wait by themselves.
+// patience is the timeout of tests' requests; machines under load need more than the client's
+// default.
 const patience = 30 * time.Second
 
-// room is what each server may store. It is more than any test stores, and does not depend
-// on the disk: streams reserve their bounds.
+// room is the store limit of each server: streams reserve their bounds, whatever the disk
+// has.
 const room = 64 << 30
 
 // Server is a running server that belongs to one test.
@@ -75,8 +75,7 @@ func (s *Server) Conn() *nats.Conn {
 	return nc
 }
 
-// Service returns a connection such as services have, over loopback, that closes
-// with the test.
+// Service returns a service's connection over loopback that closes with the test.
 func (s *Server) Service() *natskit.Conn {
 	s.t.Helper()
 	c, err := natskit.Connect(s.URL(), s.t.Name(), slog.New(slog.DiscardHandler))

@@ -13,7 +13,7 @@ import (
 	"github.com/unloop/unloop/schemas/delivery"
 )
 
-// Delivery is what a notifier can be asked for, named by its subject.
+// Delivery is a request for notifiers, named by its subject.
 type Delivery string
 
 // The requests for notifiers.
@@ -22,7 +22,7 @@ const (
 	Resend Delivery = schemas.SubjectResend
 	// Test sends a test message.
 	Test Delivery = schemas.SubjectTestSend
-	// Enable uses an endpoint again that was disabled.
+	// Enable enables a disabled endpoint.
 	Enable Delivery = schemas.SubjectEnable
 )
 
@@ -34,8 +34,8 @@ var (
 	ErrUnknown = errors.New("not found")
 )
 
-// Deliver asks a notifier for a delivery, and returns its record in the log. The answer
-// comes after the attempt, for which the context should leave time.
+// Deliver asks a notifier for a delivery, and returns its log record. The answer comes after
+// the attempt, for which the context should leave time.
 func Deliver(ctx context.Context, nc *nats.Conn, what Delivery, req delivery.Request) (delivery.Record, error) {
 	body, err := json.Marshal(req)
 	if err != nil {
@@ -61,7 +61,7 @@ func Deliver(ctx context.Context, nc *nats.Conn, what Delivery, req delivery.Req
 	return *reply.Record, nil
 }
 
-// refused returns the error for what a notifier says.
+// refused returns the error for a notifier's error text.
 func refused(text string) error {
 	for _, unknown := range []string{delivery.ErrorNoEndpoint, delivery.ErrorNoMessage} {
 		if strings.HasPrefix(text, unknown) {

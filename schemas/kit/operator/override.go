@@ -13,11 +13,11 @@ import (
 )
 
 // overrideMargin is how much longer than an override its record is stored: gateways end it by
-// its own time.
+// its own expiry.
 const overrideMargin = time.Minute
 
-// PutOverride puts a block or an exemption into force, or the record of its end, which stays as
-// long as it would.
+// PutOverride stores a block or an exemption, or the record of its early end, until its
+// expiry.
 func PutOverride(ctx context.Context, js jetstream.JetStream, by *seal.Signer, o schemas.Override) error {
 	body, err := json.Marshal(o)
 	if err != nil {
@@ -27,7 +27,7 @@ func PutOverride(ctx context.Context, js jetstream.JetStream, by *seal.Signer, o
 	return err
 }
 
-// AuditOf returns what the audit calls the begin or the end of an override.
+// AuditOf returns the audit's action for the beginning or the end of an override.
 func AuditOf(action schemas.OverrideAction, begins bool) schemas.AuditAction {
 	switch {
 	case action == schemas.OverrideBlock && begins:
@@ -41,7 +41,7 @@ func AuditOf(action schemas.OverrideAction, begins bool) schemas.AuditAction {
 	}
 }
 
-// OverrideDetail says in the audit until when an override holds, and why.
+// OverrideDetail returns the audit's detail of an override: its expiry and reason.
 func OverrideDetail(o schemas.Override) string {
 	text := "until " + o.ExpiresAt.UTC().Format(time.RFC3339)
 	if o.Reason != "" {

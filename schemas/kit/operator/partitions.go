@@ -11,16 +11,17 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// ErrOldParts means that parts run whose release knows no partitions.
+// ErrOldParts means that parts of a release without partitions are running.
 var ErrOldParts = errors.New("parts run whose release knows no partitions and would count apart")
 
-// spreads are the parts that keep state in buckets that are spread.
+// spreads are the services that keep state in partitioned buckets.
 var spreads = []string{"detector", "embedworker"}
 
-// looks is how often parts are asked: a busy one may answer too late once.
+// looks is how often parts are asked: a busy one may answer too late.
 const looks = 3
 
-// KnowPartitions returns an ErrOldParts that names the running parts which know no partitions.
+// KnowPartitions returns an ErrOldParts that names the running parts without support for
+// partitions.
 func KnowPartitions(ctx context.Context, nc *nats.Conn) error {
 	old := map[string]string{}
 	for range looks {

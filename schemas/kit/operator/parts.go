@@ -12,16 +12,15 @@ import (
 )
 
 const (
-	// partsFor bounds the wait for the replies of all parts, quiet the wait for another
-	// one after the last.
+	// partsFor bounds the wait for all replies, quiet the wait for the next one.
 	partsFor = 800 * time.Millisecond
 	quiet    = 150 * time.Millisecond
-	// maxReplies and maxReply bound what is read of them.
+	// maxReplies and maxReply bound the number of replies and their size in bytes.
 	maxReplies = 1000
 	maxReply   = 256 << 10
 )
 
-// Parts asks all running parts for their status, and returns what they answer in time.
+// Parts asks all running parts for their status, and returns the answers that come in time.
 func Parts(ctx context.Context, nc *nats.Conn) (replies []status.Status) {
 	ctx, cancel := context.WithTimeout(ctx, partsFor)
 	defer cancel()
@@ -47,7 +46,7 @@ func Parts(ctx context.Context, nc *nats.Conn) (replies []status.Status) {
 	return replies
 }
 
-// next waits for a reply; hurried, no longer than quiet.
+// next waits for a reply; if hurried, no longer than quiet.
 func next(ctx context.Context, sub *nats.Subscription, hurried bool) (*nats.Msg, error) {
 	if hurried {
 		var stop context.CancelFunc

@@ -1,7 +1,7 @@
-// Package operator carries out over NATS what operators ask of a running Unloop, for the
+// Package operator carries out operators' actions on a running Unloop over NATS, for the
 // command line and the dashboard.
 //
-// It does not know who may ask.
+// It does not check who may do so.
 package operator
 
 import (
@@ -25,10 +25,10 @@ var (
 	ErrNotOpen = errors.New(checkpb.ErrorNotOpen)
 )
 
-// releaseTimeout is more than a detector needs to release a loop.
+// releaseTimeout bounds the release of a loop, with a wide margin.
 const releaseTimeout = 15 * time.Second
 
-// Release asks a detector to release a loop, and returns how many counters restart.
+// Release asks a detector to release a loop, and returns the number of counters that restart.
 func Release(ctx context.Context, nc *nats.Conn, loopID string) (counters int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()

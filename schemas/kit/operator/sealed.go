@@ -20,9 +20,9 @@ import (
 // ErrSealed means that a record can't be replaced without the operator's seed.
 var ErrSealed = errors.New("the records of this NATS server are sealed: give the operator's seed with --seal-seed, such as by the variables of operator.env")
 
-// Store puts a record into force, and returns its revision. It is sealed for a time after
-// those of all records that are stored under its key. Empty content removes the record in
-// force; a TTL of 0 means none.
+// Store puts a record into force, and returns its revision. The time of its seal is later
+// than that of all stored records of its key. Empty content removes the record in force; a
+// TTL of 0 means none.
 func Store(ctx context.Context, js jetstream.JetStream, by *seal.Signer, bucket, key string, content []byte, ttl time.Duration) (revision uint64, err error) {
 	entries, err := natskit.StoredEntries(ctx, js, bucket, key)
 	if err != nil {
@@ -61,8 +61,8 @@ func Store(ctx context.Context, js jetstream.JetStream, by *seal.Signer, bucket,
 	return ack.Sequence, nil
 }
 
-// SealAnew seals the records in force that are good by a trust, such as those of a backup from
-// a server with another seed. It returns how many.
+// SealAnew seals the records again that are in force by a trust, such as those of a backup
+// from a server with another seed, and returns their number.
 func SealAnew(ctx context.Context, js jetstream.JetStream, by *seal.Signer, trust seal.Trust) (n int, err error) {
 	for bucket, lasts := range map[string]func([]byte) time.Time{schemas.BucketPolicies: nil, schemas.BucketOverrides: schemas.OverrideExpiry} {
 		entries, err := natskit.StoredEntries(ctx, js, bucket, ">")
@@ -94,7 +94,7 @@ func SealAnew(ctx context.Context, js jetstream.JetStream, by *seal.Signer, trus
 	return n, nil
 }
 
-// maxTries bounds how often room is made for a record.
+// maxTries bounds the attempts to make room for a record.
 const maxTries = 20
 
 // full reports whether a bucket, or the history of a key, takes no more records.
@@ -104,8 +104,7 @@ func full(err error) bool {
 	return ok && refused.ErrorCode == storeFailed
 }
 
-// makeRoom deletes the older half of the history of a key, and all records of the bucket that
-// are not good.
+// makeRoom deletes the older half of a key's history, and all bad records of the bucket.
 func makeRoom(ctx context.Context, js jetstream.JetStream, trust seal.Trust, bucket, key string) error {
 	stream, err := js.Stream(ctx, natskit.BucketStream(bucket))
 	if err != nil {
@@ -142,11 +141,11 @@ func trustIn(by *seal.Signer) seal.Trust {
 	return trust
 }
 
-// callerHashKey is the size of the key for hashes of callers, in bytes.
+// callerHashKey is the size of the caller hash key in bytes.
 const callerHashKey = 32
 
-// EnsureCallerHashKey stores the key that gateways hash callers with, unless a good one is
-// stored last. It returns whether it stored one: the last good one again, or else a new one.
+// EnsureCallerHashKey stores the key for caller hashes, unless the last stored record is
+// good: the last good key again, or a new one. It reports whether it stored one.
 func EnsureCallerHashKey(ctx context.Context, js jetstream.JetStream, by *seal.Signer) (stored bool, err error) {
 	r := &seal.Register{Trust: trustIn(by), Bucket: schemas.BucketPolicies, Check: func(_ string, content []byte) error {
 		if len(content) != callerHashKey {

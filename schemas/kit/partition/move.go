@@ -18,11 +18,11 @@ import (
 	"github.com/unloop/unloop/schemas/kit/jsanswer"
 )
 
-// movedHeader marks a seal: the record is at another place, or is about to be. Its value is
-// the number of streams of the scheme that the record moves for.
+// movedHeader marks a seal: the record has moved to another place, or is about to. Its value
+// is the Count of the new scheme.
 const movedHeader = "Unloop-Moved"
 
-// maxAttempts bounds how often a move begins again because another process wrote.
+// maxAttempts bounds the attempts at a move after conflicts.
 const maxAttempts = 32
 
 // ErrContended means that other processes wrote the record at each attempt to move it.
@@ -45,12 +45,11 @@ type stored struct {
 	sealed bool
 }
 
-// Moved reports whether the headers of a stored message, as the server's API has them, are
-// those of a seal.
+// Moved reports whether the raw headers of a stored message are those of a seal.
 func Moved(headers []byte) bool { return bytes.Contains(headers, []byte("\r\n"+movedHeader+":")) }
 
-// Move moves a key's record between two parts of a bucket, unless that is done already.
-// Afterwards no process that keeps to the scheme writes it at the former place.
+// Move moves a key's record from its former place, unless that is already done. Afterwards no
+// process that obeys the scheme writes it there.
 func (m Mover) Move(ctx context.Context, s Scheme, bucket, key string) error {
 	from, to := s.Former(bucket, key), s.Place(bucket, key)
 	if from == "" {
@@ -58,7 +57,7 @@ func (m Mover) Move(ctx context.Context, s Scheme, bucket, key string) error {
 	}
 	mark := nats.Header{movedHeader: {strconv.Itoa(s.Count)}}
 	old, err := stored{}, error(nil)
-	known := s.Phase == Sealing // most keys are new: an attempt says whether this one is
+	known := s.Phase == Sealing // most keys are new, which an attempt shows without a read
 	for range maxAttempts {
 		if !known {
 			if old, err = m.last(ctx, from, key); err != nil {
@@ -74,7 +73,7 @@ func (m Mover) Move(ctx context.Context, s Scheme, bucket, key string) error {
 	return fmt.Errorf("%w: %s", ErrContended, key)
 }
 
-// attempt moves a record as it is at its former place.
+// attempt moves a record, given its last message at the former place.
 func (m Mover) attempt(ctx context.Context, s Scheme, old stored, from, to, key string, mark nats.Header) (done bool, err error) {
 	switch {
 	case old.sealed && len(old.data) == 0:
@@ -89,7 +88,8 @@ func (m Mover) attempt(ctx context.Context, s Scheme, old stored, from, to, key 
 			return false, err
 		}
 	}
-	// It outlives the seal: its time begins later. It may exist: then a move was not finished.
+	// The new record outlives the seal, since its TTL starts later. If it exists, an earlier
+	// move was not finished.
 	if _, err = m.put(ctx, to, key, old.data, 0, old.ttl, nil); err != nil && !errors.Is(err, jsanswer.ErrConflict) {
 		return false, err
 	}
@@ -99,7 +99,7 @@ func (m Mover) attempt(ctx context.Context, s Scheme, old stored, from, to, key 
 
 func seconds(d time.Duration) string { return strconv.Itoa(int(d/time.Second)) + "s" }
 
-// put writes a message if the key's last one still has the sequence.
+// put writes a message if the key's last one still has the given sequence.
 func (m Mover) put(ctx context.Context, bucket, key string, data []byte, seq uint64, ttl string, mark nats.Header) (uint64, error) {
 	msg := &nats.Msg{Subject: m.Record(bucket, key), Data: data, Header: nats.Header{jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(seq, 10)}}}
 	maps.Copy(msg.Header, mark)

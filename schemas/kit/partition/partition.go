@@ -1,24 +1,24 @@
-// Package partition spreads buckets of state over several streams, whose leaders NATS
-// spreads over its servers: one stream has one leader, and that is what ends the growth of
-// a cluster.
+// Package partition spreads a bucket over several streams, whose leaders NATS spreads over
+// its servers: one stream has one leader, whose server would limit the throughput of a
+// cluster.
 //
 // # Places
 //
-// A bucket that is spread has Count streams. The first has the bucket's own name, further
-// ones add a number: LOOP_COUNTERS, LOOP_COUNTERS_1, LOOP_COUNTERS_2. The place of a record is a hash of its key
-// alone, which nobody can be wrong about. The keys of counters and sessions are hashes of
-// callers, so each caller's records are in places of their own. A rule may count several
-// callers together: its record has one place for all of them.
+// A partitioned bucket has Count streams. The first has the bucket's own name, further ones
+// add a number: LOOP_COUNTERS, LOOP_COUNTERS_1, LOOP_COUNTERS_2. The place of a record
+// depends only on a hash of its key. The keys of counters and sessions are hashes of callers,
+// so callers spread over the places. The record of a rule that counts several callers
+// together has one place.
 //
 // Count is a power of two. It is stored in the metadata of one stream, that of the counters,
-// together with the state of its growth (Scheme). With one stream, all names are those of
-// buckets that are not spread, and nothing is asked or read in addition.
+// together with the state of its growth (Scheme). With one stream, names are as without
+// partitions.
 //
 // # Growth
 //
-// When Count grows, some records have another place than before. Processes learn of it at
-// different moments, and no record may be counted in two places. So a record moves in three
-// writes, each a compare-and-set (Move):
+// When Count grows, some records have to move. Processes learn of it at different moments,
+// and no record may be counted in two places. So a record moves in three writes, each a
+// compare-and-set (Move):
 //
 //  1. The record at the former place is sealed: it is written again with a header that
 //     says that it moves.
@@ -26,9 +26,10 @@
 //  3. The seal is emptied.
 //
 // A process that still writes at the former place fails at the seal, asks for the scheme and
-// goes to the new place. Only one creation succeeds. No step is applied at the new place before the seal is
-// empty, so that nobody can create the record there again from an old copy; whoever finds a
-// seal with a record in it finishes the move. If a process dies between two writes, another continues.
+// goes to the new place. Only one creation succeeds. No step is applied at the new place
+// before the seal is empty, so that nobody can recreate the record from an old copy; a
+// process that finds a seal with a record in it finishes the move. If a process dies between
+// two writes, another continues.
 //
 // A growth has two phases:
 //
@@ -39,16 +40,15 @@
 //     The growth ends when the leaders of the former places list nothing that belongs
 //     elsewhere.
 //
-// All processes know after the sealing because nobody writes with a scheme that was read longer
+// All processes know after the sealing, because nobody uses a scheme that was read longer
 // than Lease ago, and sealing lasts longer than that. Seals outlive the sealing.
 //
 // Records in several parts (histories of texts) are not sealed, because seals would have to
-// outlive each part. A process that finds none at the new place takes over the record from the former one,
-// for as long as inherited after the growth. For a moment two processes may keep a history, and
-// one text of it is lost.
+// outlive each part. A process that finds none at the new place inherits the record from the
+// former one, until a day after the growth. For a moment two processes may write a history,
+// so that one text is lost.
 //
-// The package knows keys and streams. It does not know what records mean, and takes the
-// scheme as it is given.
+// The package does not know what records mean.
 package partition
 
 import (
@@ -69,24 +69,24 @@ const (
 	Most = 32
 	// Lease is how long a scheme may be relied on after it was asked for.
 	Lease = 5 * time.Second
-	// SealingTime is how long the first phase of a growth lasts: the lease of a scheme from
-	// before, and 15 s for a server that does not know yet that it leads no more, for writes under way and
-	// for rates of clocks.
+	// SealingTime is the length of the first phase of a growth: the lease of an old scheme,
+	// and 15 s for a deposed leader that does not know it yet, writes in flight, and drift of
+	// clocks.
 	SealingTime = Lease + 15*time.Second
-	// SealTime is how long the seal of a key without a record lasts.
+	// SealTime is the TTL of the seal of a key without a record.
 	SealTime = SealingTime + 10*time.Second
-	// inherited is how long after a growth records in parts are taken over from their former
+	// inherited is how long after a growth records in parts are inherited from their former
 	// places.
 	inherited = 24 * time.Hour
 )
 
-// Buckets are the buckets that are spread: those with writes for each check.
+// Buckets are the partitioned buckets: those with writes for each check.
 var Buckets = []string{schemas.BucketCounters, schemas.BucketSessions, schemas.BucketLimits, schemas.BucketBudgets, schemas.BucketVectors}
 
 // Truth is the bucket whose stream has the scheme in its metadata.
 const Truth = schemas.BucketCounters
 
-// Spread reports whether a bucket is spread.
+// Spread reports whether a bucket is partitioned.
 func Spread(bucket string) bool { return slices.Contains(Buckets, bucket) }
 
 // Phase is the phase of a growth.
@@ -99,11 +99,11 @@ const (
 	Moving  Phase = "moving"
 )
 
-// Scheme says where records are.
+// Scheme determines the places of records.
 type Scheme struct {
 	// Count is the number of streams of each bucket; 0 means 1.
 	Count int
-	// Before is what Count was before it grew last; 0 if it never did.
+	// Before is the value of Count before the last growth; 0 if there was none.
 	Before int
 	// Phase is the phase of that growth.
 	Phase Phase
@@ -111,16 +111,16 @@ type Scheme struct {
 	Grown time.Time
 }
 
-// State is a scheme as people are told of it.
+// State is the part of a scheme that is shown to people.
 type State struct {
 	// Count is the number of streams of each bucket.
 	Count int `json:"count"`
-	// Before and Phase are those of a growth that has not ended.
+	// Before and Phase describe a growth that has not ended.
 	Before int   `json:"before,omitempty"`
 	Phase  Phase `json:"phase,omitempty"`
 }
 
-// State returns the state of the partitions.
+// State returns the state of the scheme.
 func (s Scheme) State() State {
 	if s.Phase == Settled {
 		return State{Count: max(s.Count, 1)}
@@ -140,7 +140,7 @@ func (s State) String() string {
 	}
 }
 
-// Valid returns an error if a number of streams is not possible.
+// Valid returns an error for an invalid number of streams.
 func Valid(count int) error {
 	if count < 1 || count > Most || bits.OnesCount(uint(count)) != 1 {
 		return fmt.Errorf("%d partitions: it must be 1, 2, 4, 8, 16 or %d", count, Most)
@@ -156,7 +156,7 @@ const (
 	keyGrown  = "unloop.partitions.grown"
 )
 
-// Parse reads the scheme in a stream's metadata. What is not valid is that of one stream.
+// Parse reads the scheme from a stream's metadata. An invalid one means one stream.
 func Parse(metadata map[string]string) Scheme {
 	count, _ := strconv.Atoi(metadata[keyCount]) // 0 is not valid
 	if Valid(count) != nil {
@@ -186,7 +186,7 @@ func (s Scheme) Metadata(of map[string]string) map[string]string {
 	return out
 }
 
-// After reports whether a scheme follows another one.
+// After reports whether a scheme is newer than another one.
 func (s Scheme) After(o Scheme) bool {
 	if s.Count != o.Count {
 		return s.Count > o.Count
@@ -196,10 +196,10 @@ func (s Scheme) After(o Scheme) bool {
 
 var phases = []Phase{Sealing, Moving, Settled}
 
-// Place returns the bucket that has a key of a bucket that is spread.
+// Place returns the partition of a key of a partitioned bucket.
 func (s Scheme) Place(bucket, key string) string { return place(bucket, key, s.Count) }
 
-// Former returns the bucket that may still have a record of the key; "" for none.
+// Former returns the partition that may still have the key's record; "" for none.
 func (s Scheme) Former(bucket, key string) string {
 	if s.Phase == Settled {
 		return ""
@@ -207,7 +207,7 @@ func (s Scheme) Former(bucket, key string) string {
 	return s.former(bucket, key)
 }
 
-// Inherits returns the bucket that may still have the parts of a record; "" for none.
+// Inherits returns the partition that may still have the parts of a record; "" for none.
 func (s Scheme) Inherits(bucket, key string, now time.Time) string {
 	if s.Phase == Settled && now.Sub(s.Grown) > inherited {
 		return ""
@@ -232,8 +232,8 @@ func place(bucket, key string, count int) string {
 	return partName(bucket, int(crc32.ChecksumIEEE([]byte(key))%uint32(count))) //nolint:gosec // at most Most
 }
 
-// isPinned reports whether a key stays in the bucket of its name: what gateways remember of
-// answers, and probes.
+// isPinned reports whether a key is always in the first partition: records of answers, and
+// probes.
 func isPinned(key string) bool {
 	kind, _, _ := strings.Cut(key, ".")
 	return slices.Contains(pinned, kind)
@@ -241,7 +241,7 @@ func isPinned(key string) bool {
 
 var pinned = []string{"answer", "calls", "asker", "settled", "probe"}
 
-// partName returns the name of one of a bucket's parts, from 0.
+// partName returns the name of a bucket's partition, from 0.
 func partName(bucket string, part int) string {
 	if part == 0 {
 		return bucket
@@ -249,7 +249,7 @@ func partName(bucket string, part int) string {
 	return bucket + "_" + strconv.Itoa(part)
 }
 
-// Names returns the names of a bucket's parts. One that is not spread has itself alone.
+// Names returns the names of a bucket's partitions; its own name if it is not partitioned.
 func Names(bucket string, count int) []string {
 	names := []string{bucket}
 	if Spread(bucket) {
@@ -260,7 +260,7 @@ func Names(bucket string, count int) []string {
 	return names
 }
 
-// Base returns the bucket that a name is a part of, or the name itself.
+// Base returns the bucket to which a partition belongs, or the name itself.
 func Base(name string) string {
 	for _, bucket := range Buckets {
 		if rest, ok := strings.CutPrefix(name, bucket+"_"); ok {

@@ -16,8 +16,8 @@ func For(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Together returns a channel that gets a value at the next multiple of every. Loops of a
-// process that wait so wake it at the same times, and so less often.
+// Together returns a channel that receives at the next multiple of every, so that a process's
+// loops wake it up together.
 func Together(every time.Duration) <-chan time.Time {
 	now := time.Now().Round(0)
 	return time.After(now.Truncate(every).Add(every).Sub(now))

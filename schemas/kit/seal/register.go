@@ -7,24 +7,23 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// maxFaults is the largest number of faulty records that a Register remembers, because
-// users without the seed may still write many.
+// maxFaults bounds the faults that a Register remembers: users without the seed may write any
+// number of records.
 const maxFaults = 100
 
-// Register has the records of a bucket that are in force: of each key the newest good one.
-// A record that is not good replaces none. Nor does a deletion, where records need a seal:
-// it has none.
+// Register has the records of a bucket that are in force: the newest good one of each key. A
+// bad record replaces none; nor does a deletion, which has no seal, where records need one.
 //
-// The zero Register with a Bucket takes every record. It is not safe for concurrent use.
+// The zero Register with a Bucket accepts every record. It is not safe for concurrent use.
 type Register struct {
 	Trust  Trust
 	Bucket string
-	// Check returns what is wrong with a content; nil for no check.
+	// Check validates a content; nil for no check.
 	Check func(key string, content []byte) error
-	// Lasts returns when a content is over. An earlier record of its key can't come back
-	// until then. Nil is for contents that are never over.
+	// Lasts returns the expiry of a content. Until then, no earlier record of its key can
+	// come back. Nil means that contents never expire.
 	Lasts func(content []byte) time.Time
-	// Now is the clock for the end of contents; nil is the machine's.
+	// Now is the clock for expiry; nil means time.Now.
 	Now func() time.Time
 
 	good   map[string]good
@@ -35,12 +34,12 @@ type Register struct {
 type good struct {
 	content []byte
 	at      time.Time
-	// until is when the last of the key's good records is over.
+	// until is the latest expiry of the key's good records.
 	until time.Time
 }
 
-// Take takes over entries, oldest first. all says that they are all that is stored. It
-// returns the keys whose content has changed.
+// Take adds entries, oldest first; all is set if they are all that is stored. It returns the
+// keys whose content has changed.
 func (r *Register) Take(entries []jetstream.KeyValueEntry, all bool) (changed []string) {
 	if r.good == nil {
 		r.good, r.faults = map[string]good{}, map[string]error{}
@@ -70,7 +69,8 @@ func (r *Register) Take(entries []jetstream.KeyValueEntry, all bool) (changed []
 	return changed
 }
 
-// absent forgets deleted records, unless records need a seal: then they stay in force.
+// absent removes records that are no longer stored, unless records need a seal: then they
+// stay in force.
 func (r *Register) absent(stored []jetstream.KeyValueEntry, note func(key string)) {
 	clear(r.faults)
 	if r.Trust.Checks() {
@@ -88,7 +88,7 @@ func (r *Register) absent(stored []jetstream.KeyValueEntry, note func(key string
 	}
 }
 
-// take takes over one entry, and reports whether it was good.
+// take adds one entry, and reports whether it was good.
 func (r *Register) take(entry jetstream.KeyValueEntry) bool {
 	key := entry.Key()
 	record, err := r.open(entry)
@@ -109,7 +109,7 @@ func (r *Register) take(entry jetstream.KeyValueEntry) bool {
 	return true
 }
 
-// open returns the record of an entry, or why it is not good.
+// open returns the record of an entry, or an error if it is not good.
 func (r *Register) open(entry jetstream.KeyValueEntry) (Record, error) {
 	if entry.Operation() != jetstream.KeyValuePut {
 		if r.Trust.Checks() {
@@ -127,7 +127,7 @@ func (r *Register) open(entry jetstream.KeyValueEntry) (Record, error) {
 	return record, err
 }
 
-// prune forgets expired records.
+// prune removes expired records.
 func (r *Register) prune(note func(key string)) {
 	now := time.Now()
 	if r.Now != nil {
@@ -141,8 +141,8 @@ func (r *Register) prune(note func(key string)) {
 	}
 }
 
-// Content returns the content in force under a key; false if there is none. An operator who
-// removes a record leaves an empty one, which is none.
+// Content returns the content in force under a key; false if there is none. Operators remove
+// a record by an empty one.
 func (r *Register) Content(key string) ([]byte, bool) {
 	g := r.good[key]
 	return g.content, len(g.content) > 0
@@ -151,5 +151,5 @@ func (r *Register) Content(key string) ([]byte, bool) {
 // At returns the time of the seal of the content in force under a key; zero without one.
 func (r *Register) At(key string) time.Time { return r.good[key].at }
 
-// Faults returns, by key, why the record that is stored is not in force. It is only read.
+// Faults returns, by key, why the stored record is not in force. The map must not be changed.
 func (r *Register) Faults() map[string]error { return r.faults }

@@ -1,9 +1,9 @@
-// Package seal signs the records that operators put into force, such as policies, and
-// tells those who follow them which ones are good.
+// Package seal signs the records of operators, such as policies, and verifies them for those
+// who follow them.
 //
-// A NATS server's permissions are not enough for that: it answers requests of JetStream's
-// API on any subject that they name, so whoever may send one can have the server write
-// records. Package seal does not know what a record says, or where it is used.
+// Permissions of NATS do not protect records: the server answers requests of JetStream's API
+// on any reply subject, so whoever may send a request can make the server write records. The
+// package does not know what records mean.
 package seal
 
 import (
@@ -28,10 +28,10 @@ const mark = "unloop-seal-1"
 var (
 	// ErrUnsealed means that a record has no seal.
 	ErrUnsealed = errors.New("it has no operator's seal")
-	// ErrForged means that a record's seal is not one that is trusted, or was made for
-	// another record.
+	// ErrForged means that a record's seal is not from a trusted key, or belongs to another
+	// record.
 	ErrForged = errors.New("its seal is not from a trusted key")
-	// ErrOlder means that a record was replaced before.
+	// ErrOlder means that a record is older than the one in force.
 	ErrOlder = errors.New("it is older than the record in force")
 	// ErrKey means that a key can't be used.
 	ErrKey = errors.New("key for seals")
@@ -57,7 +57,7 @@ func Generate() (seed, public string, err error) {
 	return string(raw), public, nil
 }
 
-// Signer seals records. The nil Signer leaves them without a seal.
+// Signer seals records. The nil Signer leaves them unsealed.
 type Signer struct {
 	key    nkeys.KeyPair
 	public string
@@ -97,8 +97,8 @@ func (s *Signer) Public() string {
 	return s.public
 }
 
-// Seal returns the record of a bucket's key with a content. Of two records of a key the one
-// with the later time is in force.
+// Seal returns a sealed record for a bucket's key. Of two records of a key, the one with the
+// later time is in force.
 func (s *Signer) Seal(bucket, key string, at time.Time, content []byte) ([]byte, error) {
 	if s == nil {
 		return content, nil
@@ -111,7 +111,7 @@ func (s *Signer) Seal(bucket, key string, at time.Time, content []byte) ([]byte,
 	return append([]byte(line), content...), nil
 }
 
-// signed returns what a signature is made over: each part with its length.
+// signed returns the bytes to sign: each part with its length.
 func signed(bucket, key string, nanos int64, content []byte) []byte {
 	out := []byte(mark + "\x00")
 	for _, part := range [][]byte{[]byte(bucket), []byte(key), binary.BigEndian.AppendUint64(nil, uint64(nanos)), content} { //nolint:gosec // the bits of a time
@@ -125,13 +125,13 @@ type Record struct {
 	Content []byte
 	// At is the time of the seal; zero without one.
 	At time.Time
-	// Sealed says that the record has a seal, whoever made it.
+	// Sealed is set if the record has a seal, valid or not.
 	Sealed bool
 
 	signature []byte
 }
 
-// Read takes a record apart, and checks nothing.
+// Read parses a record without verifying it.
 func Read(value []byte) Record {
 	line, content, ok := bytes.Cut(value, []byte("\n"))
 	fields := strings.Fields(string(line[:min(len(line), len(mark)+128)]))
@@ -146,8 +146,7 @@ func Read(value []byte) Record {
 	return Record{Content: content, At: time.Unix(0, nanos).UTC(), Sealed: true, signature: signature}
 }
 
-// Trust has the public keys whose seals are good. The zero Trust takes every record, sealed
-// or not: who may write decides then.
+// Trust has the trusted public keys. The zero Trust accepts every record, sealed or not.
 type Trust struct{ keys []string }
 
 // NewTrust returns the trust in public keys, which begin with O.
@@ -164,7 +163,7 @@ func NewTrust(public ...string) (Trust, error) {
 // Checks reports whether records need a seal.
 func (t Trust) Checks() bool { return len(t.keys) > 0 }
 
-// Open returns the record that is stored under a bucket's key, or why it is not good.
+// Open verifies and returns the record that is stored under a bucket's key.
 func (t Trust) Open(bucket, key string, value []byte) (Record, error) {
 	r := Read(value)
 	switch {

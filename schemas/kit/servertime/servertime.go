@@ -1,10 +1,9 @@
 // Package servertime is the clock of the NATS server that leads a stream. Processes that
-// share records use this one clock, so that differences between their machines' clocks
-// do not matter.
+// share records use this one clock, so that the skew of their machines' clocks does not
+// matter.
 //
-// It measures as NTP does: the server's time is taken for that of the middle of the
-// round trip, and its error is at most half the round trip. It does not know what the
-// time is used for.
+// It measures as NTP does: the server's time is that of the middle of the round trip, with an
+// error of at most half the round trip.
 package servertime
 
 import (
@@ -20,18 +19,18 @@ import (
 )
 
 const (
-	// Tolerated is how far the machine's clock may be off without being corrected.
+	// Tolerated is the offset of the machine's clock that is not corrected.
 	Tolerated = 250 * time.Millisecond
 	// every is the pause between two measurements.
 	every = 2 * time.Second
-	// first is how many measurements Sync makes.
+	// first is the number of measurements of Sync.
 	first = 4
 	// timeout bounds one measurement.
 	timeout = time.Second
-	// drift is the error of a measurement, as a share of its age: ten times the drift of
-	// machines' clocks.
+	// drift is the growth of a measurement's error with its age: ten times the usual drift of
+	// clocks.
 	drift = 1e-3
-	// wrong is the least offset that is logged as a warning, at most once in warnEvery.
+	// wrong is the offset from which a warning is logged, at most once per warnEvery.
 	wrong     = time.Minute
 	warnEvery = time.Minute
 )
@@ -40,17 +39,17 @@ const (
 // had no time.
 var errBackwards = errors.New("no time of the server could be measured")
 
-// Clock is the server's clock, or the machine's until that was measured. Make it with
-// New. Sync and Run measure, one after the other, and Start does both; the other
-// methods may be called at any time.
+// Clock is the server's clock, or the machine's until that was measured. Make it with New.
+// Start measures the server's clock, by Sync and then Run; the other methods may be called at
+// any time.
 type Clock struct {
 	ask   func(context.Context) (time.Time, error)
 	local func() time.Time
 	log   *slog.Logger
-	// began is when the clock was made. The time since then is read from the
-	// machine's monotonic clock, which nobody sets.
+	// began is the time of creation. The time since then comes from the monotonic clock,
+	// which is never set.
 	began time.Time
-	// base is what Now would have returned then, in Unix nanoseconds.
+	// base is the value of Now at creation, in Unix nanoseconds.
 	base   atomic.Int64
 	offset atomic.Int64
 	best   sample
@@ -61,21 +60,21 @@ type Clock struct {
 type sample struct {
 	// base is what the server's clock showed when the Clock was made.
 	base time.Time
-	// doubt is how far base may be off.
+	// doubt is the maximum error of base.
 	doubt time.Duration
 	// at is the time of the measurement, since the Clock was made.
 	at time.Duration
 }
 
-// New returns a clock that asks for the server's time. local is the machine's clock.
+// New returns a clock. ask returns the server's time; local is the machine's clock.
 func New(local func() time.Time, ask func(context.Context) (time.Time, error), log *slog.Logger) *Clock {
 	c := &Clock{local: local, began: local(), ask: ask, log: log, warned: -warnEvery}
 	c.base.Store(c.began.UnixNano())
 	return c
 }
 
-// Now returns the server's time, or the machine's where they differ by no more than
-// Tolerated or the server's is not known.
+// Now returns the server's time, or the machine's if they differ by at most Tolerated or the
+// server's is not known.
 func (c *Clock) Now() time.Time {
 	return time.Unix(0, c.base.Load()+int64(c.local().Sub(c.began)))
 }
@@ -83,15 +82,15 @@ func (c *Clock) Now() time.Time {
 // Offset returns by how much the server's clock is ahead of the machine's.
 func (c *Clock) Offset() time.Duration { return time.Duration(c.offset.Load()) }
 
-// Gauge returns the metric of that name, which has the offset.
+// Gauge returns a metric of the offset.
 func (c *Clock) Gauge(name string) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: name, Help: "Seconds by which the NATS server's clock is ahead of this machine's.",
 	}, func() float64 { return c.Offset().Seconds() })
 }
 
-// Start measures the server's time for the first time, and has it measured until the
-// context ends.
+// Start measures the server's time, and keeps measuring in the background until the context
+// ends.
 func (c *Clock) Start(ctx context.Context) {
 	if err := c.Sync(ctx); err != nil && ctx.Err() == nil { // as in a cluster whose first streams are being made
 		c.log.Debug("the NATS server's time is not known yet, using the machine's", "error", err)
@@ -99,7 +98,7 @@ func (c *Clock) Start(ctx context.Context) {
 	go c.Run(ctx)
 }
 
-// Sync measures the server's time a few times. It errs if that never succeeded.
+// Sync measures the server's time a few times. It fails if no measurement ever succeeded.
 func (c *Clock) Sync(ctx context.Context) error {
 	var last error
 	for range first {
@@ -140,7 +139,7 @@ func (c *Clock) measure(ctx context.Context) error {
 func (c *Clock) take(sent, received, server time.Time) {
 	from, to := sent.Sub(c.began), received.Sub(c.began)
 	c.best = c.best.or(sample{base: server.Add(-(from + to) / 2), doubt: (to - from) / 2, at: to})
-	machine := received.Round(0).Add(-to) // what the machine's clock, as it is set now, would have shown
+	machine := received.Round(0).Add(-to) // the machine's clock, as it is set now, at creation
 	offset := c.best.base.Sub(machine)
 	c.offset.Store(int64(offset))
 	if offset.Abs() <= Tolerated+c.best.doubt {
@@ -154,8 +153,8 @@ func (c *Clock) take(sent, received, server time.Time) {
 	}
 }
 
-// or returns the better of two measurements: the newer one, unless the older one is
-// more exact and does not contradict it.
+// or returns the better of two measurements: the newer one, unless the older one is more
+// exact and consistent with it.
 func (s sample) or(newer sample) sample {
 	s.doubt += time.Duration(drift * float64(newer.at-s.at))
 	s.at = newer.at

@@ -16,8 +16,8 @@ import (
 	"github.com/unloop/unloop/schemas/kit/access"
 )
 
-// maxScrapes bounds the requests for metrics that are answered at once: each takes memory
-// for all of them. Further ones get 503.
+// maxScrapes bounds concurrent scrapes, each of which takes memory for all metrics. Further
+// ones get 503.
 const maxScrapes = 8
 
 // adminGrace bounds how long the admin port waits for requests in flight.
@@ -30,10 +30,10 @@ func NewRegistry() *prometheus.Registry {
 	return reg
 }
 
-// Site is a service that has pages of its own on the admin port.
+// Site is a service that serves a web site on the admin port.
 type Site interface {
-	// Site returns the handler of all paths but those of the port itself. Refuse returns
-	// why the port's clients may change nothing, or "" if they may.
+	// Site returns the handler of all paths except the port's own. refuse returns the reason
+	// for which clients of the port may change nothing; "" if they may.
 	Site(refuse func() string) http.Handler
 }
 
@@ -43,14 +43,14 @@ type Paths interface {
 	Paths() map[string]http.Handler
 }
 
-// Admin serves /healthz, /readyz and /metrics, the pages of one service, and the paths of
+// Admin serves /healthz, /readyz and /metrics, the site of one service, and further paths of
 // all.
 type Admin struct {
 	listener net.Listener
 	server   *http.Server
 	// pages refuses web pages.
 	pages *access.Pages
-	// guarded is set if requests need a key.
+	// guarded is set by Require.
 	guarded bool
 	ready   Readiness
 }
@@ -94,12 +94,12 @@ const (
 	adminIdleTimeout = 2 * time.Minute
 )
 
-// inTime bounds how long the body of a request may take. A request without one may stay
-// open, as streams of events do.
+// inTime bounds the time for the body of a request. Requests without one may stay open, as
+// streams of events do.
 func inTime(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
-			// Writers without deadlines are those of tests, which have bodies at hand.
+			// Only the writers of tests have no deadlines.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 		}
 		next.ServeHTTP(w, r)
@@ -109,8 +109,7 @@ func inTime(next http.Handler) http.Handler {
 // api begins the paths of the dashboard's API.
 const api = "/api/v1/"
 
-// directing answers requests for models, which the port does not serve, with where to send
-// them.
+// directing answers LLM requests, which the port does not serve, with the right address.
 func directing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, api) || r.Method != http.MethodPost && !strings.HasPrefix(r.URL.Path, "/v1") {
@@ -123,7 +122,7 @@ func directing(next http.Handler) http.Handler {
 	})
 }
 
-// keyFlag begins the values of --admin-auth, as it does those of --auth.
+// keyFlag is the prefix of values of --admin-auth.
 const keyFlag = "key:"
 
 // AdminGuard returns the guard for the keys of --admin-auth; nil without keys.
@@ -145,9 +144,9 @@ func AdminGuard(flags []string) (*access.Guard, error) {
 	return access.NewGuard(keys), nil
 }
 
-// Require makes requests need a key of the guard; a nil guard changes nothing. It is
-// called before Run. Probes and load balancers have no keys: /healthz stays open, and
-// without a key /readyz answers with its status alone.
+// Require makes requests need a key of the guard; a nil guard changes nothing. It is called
+// before Run. Probes and load balancers have no keys: /healthz stays open, and /readyz
+// without a key answers with its status only.
 func (a *Admin) Require(guard *access.Guard) {
 	if guard == nil {
 		return
@@ -167,8 +166,8 @@ func (a *Admin) Require(guard *access.Guard) {
 	})
 }
 
-// refusal returns why clients may change nothing: others than those of this machine need
-// a key.
+// refusal returns the reason for which clients may change nothing: those of other machines
+// need a key.
 func (a *Admin) refusal() string {
 	host, _, err := net.SplitHostPort(a.Addr())
 	if a.guarded || err == nil && access.Loopback(host) {
@@ -195,7 +194,7 @@ func (a *Admin) Run(ctx context.Context) error {
 }
 
 // ServeHTTP serves until the context ends. Then it waits at most grace for requests in
-// flight, and closes the other connections.
+// flight.
 func ServeHTTP(ctx context.Context, server *http.Server, ln net.Listener, grace time.Duration) error {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ln) }()
@@ -212,8 +211,8 @@ func ServeHTTP(ctx context.Context, server *http.Server, ln net.Listener, grace 
 	return nil
 }
 
-// readyz answers 200 if all services are ready, else 503, with one line for each, and one
-// for each remark.
+// readyz answers 200 if all services are ready, else 503, with one line per service and
+// remark.
 func readyz(services []Named) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		var lines strings.Builder

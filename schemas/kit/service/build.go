@@ -7,17 +7,18 @@ import (
 	"strings"
 )
 
-// version and revision are those of a release: -ldflags "-X …/schemas/kit/service.version=1.2.3".
-// The revision is for builds that do not see the repository, such as those of images.
+// version and revision are set for releases by -ldflags "-X
+// …/schemas/kit/service.version=1.2.3". The revision is for builds without the repository,
+// such as those of images.
 var version, revision string
 
-// Build describes the binary. What is not known is "unknown".
+// Build describes the binary. Unknown values are "unknown".
 type Build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision"`
-	// Time is when the revision was made.
+	// Time is the time of the revision.
 	Time string `json:"time"`
-	// Modified reports that the source differed from the revision.
+	// Modified is set if the source differed from the revision.
 	Modified bool   `json:"modified"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`

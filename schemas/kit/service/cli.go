@@ -22,7 +22,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/tracing"
 )
 
-// EnvPrefix begins the names of the environment variables of flags.
+// EnvPrefix is the prefix of the flags' environment variables.
 const EnvPrefix = "UNLOOP"
 
 // Process has the flags of every process.
@@ -36,7 +36,7 @@ type Process struct {
 	LogLevel  string `default:"info" enum:"debug,info,warn,error" help:"Lowest level of log lines: debug, info, warn or error."`
 }
 
-// Cluster has the flags of a process that uses a NATS server elsewhere.
+// Cluster has the flags of a process that uses external NATS servers.
 type Cluster struct {
 	NATS string `name:"nats" default:"nats://127.0.0.1:4222" placeholder:"URL" help:"NATS servers, separated by commas."`
 	natskit.Settings
@@ -44,7 +44,7 @@ type Cluster struct {
 	Sealed
 }
 
-// Sealed has the flag for the keys of operators.
+// Sealed has the flag for operators' public keys.
 type Sealed struct {
 	SealKey []string `placeholder:"KEY" help:"Public key that must have signed operators' records (policies, blocks, exemptions, the key for caller hashes); other records are ignored. Repeatable. Default: accept all records."`
 }
@@ -71,14 +71,14 @@ func (p Process) Logger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, opts))
 }
 
-// CheckLoopback refuses an address that other machines can reach, unless --insecure is
-// set. flag names the address's flag for the message.
+// CheckLoopback returns an error for an address that other machines can reach, unless
+// --insecure is set. flag is the address's flag.
 func (p Process) CheckLoopback(flag, addr string) error {
 	return p.checkReach(flag, addr, "allow it with --insecure")
 }
 
-// CheckGuarded is CheckLoopback for an address that is safe if its clients need a key:
-// guarded reports whether they do, with names the flag for that.
+// CheckGuarded is CheckLoopback for an address that is safe if its clients need a key, by the
+// flag with; guarded reports whether they do.
 func (p Process) CheckGuarded(flag, addr, with string, guarded bool) error {
 	if guarded {
 		return nil
@@ -86,13 +86,13 @@ func (p Process) CheckGuarded(flag, addr, with string, guarded bool) error {
 	return p.checkReach(flag, addr, "ask its clients for a key with "+with+", or allow it with --insecure")
 }
 
-// LocalAdmin reports whether only this machine reaches the admin port.
+// LocalAdmin reports whether only this machine can reach the admin port.
 func (p Process) LocalAdmin() bool {
 	host, _, err := net.SplitHostPort(p.Admin)
 	return err == nil && access.Loopback(host)
 }
 
-// CheckAdmin is CheckGuarded for the admin port. It also checks the address of the dashboard.
+// CheckAdmin is CheckGuarded for the admin port. It also checks --public-url.
 func (p Process) CheckAdmin() error {
 	err := p.CheckGuarded("--admin", p.Admin, "--admin-auth", len(p.AdminAuth) > 0)
 	if u, parseErr := url.Parse(p.PublicURL); p.PublicURL != "" && (parseErr != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
@@ -115,7 +115,7 @@ func (p Process) checkReach(flag, addr, otherwise string) error {
 	return fmt.Errorf("%s %s can be reached from other machines; use a loopback address such as 127.0.0.1, or %s", flag, addr, otherwise)
 }
 
-// portIn returns the number in an address without a host, or any port.
+// portIn returns the port in an address without a host; a default if there is none.
 func portIn(addr string) string {
 	port := strings.Trim(addr, ":")
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
@@ -124,8 +124,8 @@ func portIn(addr string) string {
 	return port
 }
 
-// NewParser returns a parser of flags for the commands in cli, each flag with
-// its environment variable.
+// NewParser returns the parser of the commands in cli, whose flags all have environment
+// variables.
 func NewParser(cli any, name, description string, opts ...kong.Option) (*kong.Kong, error) {
 	all := append([]kong.Option{
 		kong.Name(name),
@@ -140,7 +140,7 @@ func NewParser(cli any, name, description string, opts ...kong.Option) (*kong.Ko
 	return kong.New(cli, all...)
 }
 
-// groups are the groups of flags, for the tag group.
+// groups are the groups of flags in help texts.
 var groups = []kong.Group{
 	{Key: "gateway", Title: "Gateway:"},
 	{Key: "embedworker", Title: "Embedding worker:"},
@@ -149,8 +149,8 @@ var groups = []kong.Group{
 	{Key: "process", Title: "Process:"},
 }
 
-// describe returns the help of a flag or an argument, with its default and its
-// environment variables.
+// describe returns the help of a flag or an argument, with its default and environment
+// variables.
 func describe(v *kong.Value) string {
 	help := v.Help
 	shown := v.Tag.PlaceHolder == "" // in the flag's own column
@@ -163,8 +163,8 @@ func describe(v *kong.Value) string {
 	return help
 }
 
-// ShownSecrets returns the flags on the command line that are tagged as secrets. Every
-// user of the machine can read them.
+// ShownSecrets returns the secret flags on the command line, which every user of the machine
+// can read.
 func ShownSecrets(parsed *kong.Context) []string {
 	var shown []string
 	for _, step := range parsed.Path {
@@ -175,11 +175,11 @@ func ShownSecrets(parsed *kong.Context) []string {
 	return shown
 }
 
-// testPrefix begins the variables that name the parts of this machine to tests.
+// testPrefix is the prefix of variables for tests.
 const testPrefix = EnvPrefix + "_TEST_"
 
 // UnknownEnv returns the variables UNLOOP_… that belong to no flag and are not for tests.
-// They deserve only a warning: orchestrators set such names by themselves.
+// They only deserve a warning: orchestrators set such names themselves.
 func UnknownEnv(k *kong.Kong, environ []string) []string {
 	known := map[string]bool{}
 	_ = kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
@@ -208,8 +208,7 @@ func Context() (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// Program runs a program that has one purpose, until it is done or a signal ends it, and
-// returns the exit code.
+// Program runs a simple program until it ends or a signal comes, and returns the exit code.
 func Program(name string, run func(ctx context.Context, args []string, out io.Writer) error) int {
 	ctx, stop := Context()
 	defer stop()
@@ -220,7 +219,7 @@ func Program(name string, run func(ctx context.Context, args []string, out io.Wr
 	return 0
 }
 
-// Log is where the log of a process goes.
+// Log is the destination of a process's log.
 type Log struct{ io.Writer }
 
 // Member has the flags of a process that is one service of a cluster.
@@ -229,13 +228,12 @@ type Member struct {
 	Cluster `group:"nats"`
 }
 
-// Serve runs the service that build makes until the context ends.
+// Serve runs the service that build returns until the context ends.
 func (m Member) Serve(ctx context.Context, name string, to Log, build func(Deps) (Service, error)) error {
 	return RunOne(ctx, name, m.Process, m.Cluster, m.Logger(to).With("service", name), build)
 }
 
-// Command is a service as a command: its flags, and Run, which kong calls with a context
-// and a Log.
+// Command is a service as a command. Kong calls Run with a context and a Log.
 type Command interface {
 	Logger(io.Writer) *slog.Logger
 	Run(context.Context, Log) error
@@ -266,8 +264,7 @@ func Main(name string, command Command) int {
 	return 0
 }
 
-// RunOne runs one service with its connection and admin port until the context
-// ends.
+// RunOne runs one service with its NATS connection and admin port until the context ends.
 func RunOne(ctx context.Context, name string, process Process, cluster Cluster, log *slog.Logger, build func(Deps) (Service, error)) error {
 	guard, err := AdminGuard(process.AdminAuth)
 	trust, also := cluster.Trust()
@@ -328,8 +325,7 @@ func runBehind(ctx context.Context, svc Named, admin *Admin) error {
 	return errors.Join(err, <-ended)
 }
 
-// connectedTo returns the server's address. The URL may contain a token and is not
-// logged.
+// connectedTo returns the server's address for the log; the URL may contain a token.
 func connectedTo(nc *natskit.Conn) string {
 	if nc.Up() {
 		return nc.NATS().ConnectedAddr()

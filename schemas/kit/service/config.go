@@ -7,8 +7,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Defaults returns a configuration without any flag. The defaults are constants in its
-// tags, which the tests of each service cover.
+// Defaults returns a configuration with the defaults in its tags, which the tests of each
+// service cover.
 func Defaults[Config any]() (c Config) {
 	_ = kong.ApplyDefaults(&c)
 	return c

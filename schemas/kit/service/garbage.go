@@ -8,24 +8,22 @@ import (
 )
 
 const (
-	// largeLive is the live memory in bytes, with the headroom, from which on a process
-	// does not keep more garbage than it has use for.
+	// largeLive is the live memory, in bytes and with the headroom, from which on needless
+	// garbage is freed.
 	largeLive = 2 * headroom
-	// leastGarbage is the garbage, in bytes and together with memory that is free, that a
-	// process may keep however little it does.
+	// leastGarbage is the garbage and free memory, in bytes, that any process may keep.
 	leastGarbage = 32 << 20
-	// collected is how much live memory, in bytes per second, a collection goes through,
-	// and collecting the part of a processor that collections may take.
+	// collected is the live memory that a collection marks per second, in bytes; collecting
+	// is the share of a processor that collections may take.
 	collected, collecting = 512 << 20, 0.05
 	// lookEvery is the pause between two looks at the heap.
 	lookEvery = 5 * time.Second
 )
 
-// returnMemory has this process collect garbage and give free memory back while it has
-// much live memory and little to do. A NATS server that took in a million records, and
-// dropped what it indexes them by, otherwise keeps twice their size for as long as nobody
-// asks it for more. While a process has much to do, Go's default holds, since more
-// collections would take too much time.
+// returnMemory makes this process collect garbage and return free memory while it has much
+// live memory and little to do. Otherwise a NATS server that received a million records would
+// keep twice their size while it is idle. While a process is busy, Go's default holds, since
+// more collections would take too much time.
 func returnMemory() {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -42,10 +40,10 @@ func returnMemory() {
 	}()
 }
 
-// heap is what the runtime says of the heap, in bytes, each with the headroom.
+// heap has the runtime's metrics of the heap, in bytes, with the headroom.
 type heap struct {
-	// live is what the last collection left, held the memory of objects, live or garbage, and
-	// of what is free, and allocated the sum of all allocations so far.
+	// live is the memory that the last collection left, held that of all objects and free
+	// memory, allocated the sum of all allocations.
 	live, held, allocated uint64
 }
 
@@ -62,7 +60,7 @@ func readHeap() heap {
 	return h
 }
 
-// wastes reports whether a process with this rate of allocation, in bytes a second, keeps
+// wastes reports whether a process with an allocation rate, in bytes per second, keeps
 // needless garbage: with less, collections would still take no more than their share of a
 // processor.
 func (h heap) wastes(rate float64) bool {

@@ -18,8 +18,8 @@ func buildInfo() prometheus.Collector {
 	return g
 }
 
-// Attach makes a service's readiness and metrics follow its connection, has it report its
-// status there, and starts to check the streams until the context ends.
+// Attach connects a service to its NATS connection: readiness, metrics, status reports, and
+// the checks of streams until the context ends.
 func Attach(ctx context.Context, name string, svc Service, reg prometheus.Registerer, conn *natskit.Conn, layout natskit.Layout) {
 	svc.Readiness().Also(conn.Ready)
 	_ = newReporter(name, svc, conn).serve() // it errs only when the connection is closing

@@ -9,12 +9,12 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Pairs are the values NAME=SCHEME:REST of a flag that can be repeated, by name. One
-// value, such as that of an environment variable, may hold several, divided by white
-// space, commas or semicolons.
+// Pairs are the values NAME=SCHEME:REST of a repeatable flag, by name. One value, such as
+// that of an environment variable, may hold several, separated by white space, commas or
+// semicolons.
 type Pairs map[string]string
 
-// pairStart matches where a pair begins: its name and the scheme of its value.
+// pairStart matches the beginning of a pair: its name and the scheme of its value.
 var pairStart = regexp.MustCompile(`(?:^|[\s,;])[\s,;]*([^\s,;=]+=[a-z]+:)`)
 
 // Decode adds the pairs of one value of the flag. Kong calls it.
@@ -34,7 +34,7 @@ func (p *Pairs) Decode(ctx *kong.DecodeContext) error {
 	return nil
 }
 
-// splitPairs returns the pairs of a text. The error shows no value, because it may hold a
+// splitPairs returns the pairs in a text. The error quotes no value, which may contain a
 // password.
 func splitPairs(text string) (Pairs, error) {
 	found := Pairs{}

@@ -10,8 +10,8 @@ import (
 // ErrStarting is the readiness of a service before the first call of Set.
 var ErrStarting = errors.New("starting")
 
-// Readiness is the state of a service: nil if it does its work, else why it can't. The
-// zero value is ErrStarting.
+// Readiness is the state of a service: nil if it is ready, else an error. The zero value is
+// ErrStarting.
 type Readiness struct {
 	mu      sync.Mutex
 	set     bool
@@ -20,18 +20,18 @@ type Readiness struct {
 	changed chan struct{}
 }
 
-// ErrDraining is the readiness of a service that finishes its work before it stops.
+// ErrDraining is the readiness of a service that is shutting down.
 var ErrDraining = errors.New("draining: the process was told to stop")
 
-// Also adds a check that Err calls each time; Wait does not. One that returns ErrStarting
-// leaves it to the others to say why. It is called before the service runs.
+// Also adds a check that Err, but not Wait, calls each time. If a check returns ErrStarting,
+// others may give the cause. It is called before the service runs.
 func (r *Readiness) Also(check func() error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.also = append(r.also, check)
 }
 
-// Set says that the service is ready (nil) or why it is not.
+// Set sets the state: nil for ready.
 func (r *Readiness) Set(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -42,8 +42,8 @@ func (r *Readiness) Set(err error) {
 	}
 }
 
-// Err returns nil if the service is ready. While the service starts, the error has the
-// results of the checks, too.
+// Err returns nil if the service is ready. While the service starts, the error includes the
+// first failing check.
 func (r *Readiness) Err() error {
 	err, _ := r.state()
 	for _, check := range r.checks() {
@@ -65,8 +65,8 @@ func (r *Readiness) checks() []func() error {
 	return r.also
 }
 
-// Wait returns nil when the service is ready. If the context ends before, it returns the
-// context's error and the readiness.
+// Wait waits until the service is ready. If the context ends first, it returns the context's
+// error and the state.
 func (r *Readiness) Wait(ctx context.Context) error {
 	for {
 		err, changed := r.state()

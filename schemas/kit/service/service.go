@@ -1,7 +1,7 @@
-// Package service is the life of an Unloop process around its services: their
-// dependencies and readiness, the admin port, flags, logs, signals and the exit code.
+// Package service has what every Unloop process needs around its services: dependencies and
+// readiness, the admin port, flags, logs, signals and the exit code.
 //
-// It knows no service by name; the binaries put them together.
+// It knows no service by name.
 package service
 
 import (
@@ -18,25 +18,25 @@ import (
 	"github.com/unloop/unloop/schemas/kit/tracing"
 )
 
-// Deps are the dependencies of every service; its settings are in its own Config.
+// Deps are the dependencies of a service; its settings are in its own Config.
 type Deps struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
-	// NATS may be disconnected at any time, also at the start.
+	// NATS may be disconnected at any time, even at the start.
 	NATS *natskit.Conn
-	// InProcess takes requests to services of the same process; nil if each is a
-	// process of its own.
+	// InProcess passes requests to services of the same process; nil if each has its own
+	// process.
 	InProcess *natskit.InProcess
-	// Traces makes the spans of the service; nil sends none.
+	// Traces makes the spans of the service; nil for none.
 	Traces *tracing.Tracer
-	// Layout is how a service creates missing streams.
+	// Layout says how the service creates missing streams.
 	Layout natskit.Layout
-	// Trust says which records of operators are good.
+	// Trust verifies operators' records.
 	Trust seal.Trust
 }
 
-// Service is a part of Unloop. Run returns nil when the context has ended and the work in
-// flight is finished; it is called once.
+// Service is a part of Unloop. Run is called once, and returns nil after the context has
+// ended and the work in flight is finished.
 type Service interface {
 	Run(ctx context.Context) error
 	Readiness() *Readiness
@@ -44,8 +44,8 @@ type Service interface {
 
 // StreamUser is a service that needs only some streams; any other service needs all.
 type StreamUser interface {
-	// Streams returns the names of the streams that the service needs, and of others that
-	// it creates if they are missing.
+	// Streams returns the streams that the service needs, and others that it creates if they
+	// are missing.
 	Streams() (needed, others []string)
 }
 
@@ -58,9 +58,9 @@ func LayoutOf(svc Service, layout natskit.Layout) natskit.Layout {
 	return layout
 }
 
-// Remarker is a service that is ready, or not, and has something to tell operators besides.
+// Remarker is a service with remarks for operators besides its readiness.
 type Remarker interface {
-	// Remarks returns what an operator should mend although the service does its work.
+	// Remarks returns problems that an operator should fix although the service works.
 	Remarks() []string
 }
 

@@ -18,7 +18,7 @@ type Describer interface {
 	Describe(*status.Status)
 }
 
-// refusedFor is how long a refusal by the server is part of the status.
+// refusedFor is how long a refusal by the server stays in the status.
 const refusedFor = 10 * time.Minute
 
 // reporter answers requests for the status of a service.
@@ -35,7 +35,7 @@ func newReporter(name string, svc Service, conn *natskit.Conn) *reporter {
 	}}
 }
 
-// status returns the present status.
+// status returns the current status.
 func (r *reporter) status() status.Status {
 	s := r.base
 	if err := r.svc.Readiness().Err(); err != nil {
@@ -59,7 +59,7 @@ func (r *reporter) answer(msg *nats.Msg) {
 		return
 	}
 	if body, err := json.Marshal(r.status()); err == nil {
-		_ = r.conn.Publish(msg.Reply, body) // whoever asks does so again
+		_ = r.conn.Publish(msg.Reply, body) // the requester will ask again
 	}
 }
 
@@ -69,8 +69,8 @@ func (r *reporter) serve() error {
 	return err
 }
 
-// Version returns the version of the program: that of its release or module or, in a
-// build of a checkout, the first characters of the revision.
+// Version returns the version of the release or module or, in a build of a checkout, an
+// abbreviated revision.
 func Version() string {
 	switch b := BuildInfo(); {
 	case b.Version != unknown && b.Version != "(devel)":

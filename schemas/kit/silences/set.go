@@ -36,8 +36,8 @@ func (s *Set) Follow(ctx context.Context, f *natskit.Follower, changed func()) e
 	})
 }
 
-// apply takes in entries of the bucket. A record that its TTL removes leaves no entry, so
-// that silences that have ended are dropped here.
+// apply applies entries of the bucket. An expired record leaves no entry, so that silences
+// that have ended are dropped here.
 func (s *Set) apply(entries []jetstream.KeyValueEntry, all bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,7 +24,7 @@ import (
 const (
 	// grace is how much longer than a silence its record is kept.
 	grace = time.Minute
-	// markerTTL is how long the marker of an expired silence is kept: long enough for every
+	// markerTTL is the TTL of the tombstone of an expired silence: long enough for every
 	// notifier to read it.
 	markerTTL = time.Hour
 	// idLength is the length of a silence's id.

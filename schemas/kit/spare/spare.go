@@ -1,7 +1,7 @@
-// Package spare runs functions in goroutines that are used again: a new one has a small
-// stack, and growing that costs more than many a short function does.
+// Package spare is a pool of goroutines: a new one has a small stack, and growing it takes
+// longer than many a short function.
 //
-// It does not know what the functions do, nor when they end.
+// It does not know what the functions do.
 package spare
 
 import (
@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 )
 
-// maxSpare is how many goroutines wait for a function at most.
+// maxSpare bounds the idle goroutines.
 const maxSpare = 64
 
-// Goroutines run functions. Make them with New; nil starts a new goroutine for each
+// Goroutines is a pool of goroutines. Make it with New; nil starts a new goroutine for each
 // function.
 type Goroutines struct {
 	// next hands a function to an idle goroutine; waiting is their number.
@@ -25,7 +25,7 @@ type Goroutines struct {
 // New returns an empty pool of goroutines.
 func New() *Goroutines { return &Goroutines{next: make(chan func()), stopped: make(chan struct{})} }
 
-// Go runs a function in a goroutine that has nothing to do, or in a new one.
+// Go runs a function in an idle goroutine, or in a new one.
 func (g *Goroutines) Go(f func()) {
 	if g == nil {
 		go f()
@@ -38,7 +38,7 @@ func (g *Goroutines) Go(f func()) {
 	}
 }
 
-// run runs a function, and then others as long as the goroutine is to spare.
+// run runs a function, and then others until the goroutine is no longer needed.
 func (g *Goroutines) run(f func()) {
 	for f != nil {
 		f()
@@ -46,7 +46,7 @@ func (g *Goroutines) run(f func()) {
 	}
 }
 
-// more waits for a function; nil if enough goroutines do, or they are stopped.
+// more waits for a function; nil if enough goroutines already wait, or the pool was stopped.
 func (g *Goroutines) more() func() {
 	defer g.waiting.Add(-1)
 	if g.waiting.Add(1) > maxSpare {
@@ -60,6 +60,6 @@ func (g *Goroutines) more() func() {
 	}
 }
 
-// Stop ends the goroutines that have nothing to do, and each other one with its function.
-// Functions that come later run in goroutines of their own.
+// Stop ends idle goroutines, and busy ones after their function. Later functions run in new
+// goroutines.
 func (g *Goroutines) Stop() { g.stop.Do(func() { close(g.stopped) }) }

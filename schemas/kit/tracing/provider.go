@@ -16,18 +16,18 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// flushTimeout bounds how long the spans that are left may take at the end.
+// flushTimeout bounds the export of the last spans at shutdown.
 const flushTimeout = 3 * time.Second
 
-// scope begins the names of instrumentation scopes; the name of a service follows.
+// scope is the prefix of instrumentation scopes; the name of a service follows.
 const scope = "github.com/unloop/unloop/"
 
-// Provider sends the spans of a process. The nil Provider has no tracers.
+// Provider exports the spans of a process. The nil Provider has no tracers.
 type Provider struct{ sdk *sdk.TracerProvider }
 
-// FromEnv returns a provider as the variables OTEL_… describe it, nil if they ask for no
-// traces. name is the service.name where they name none. A value that is not supported is
-// logged, and turns traces off: these variables are shared with other programs.
+// FromEnv returns the provider that the variables OTEL_… describe; nil if they ask for no
+// traces. name is the default of service.name. An unsupported value is logged and turns
+// traces off: other programs share these variables.
 func FromEnv(ctx context.Context, name, version string, log *slog.Logger) *Provider {
 	kind, err := exporterKind(os.Getenv)
 	if err != nil {
@@ -51,10 +51,10 @@ func FromEnv(ctx context.Context, name, version string, log *slog.Logger) *Provi
 	return New(ctx, exporter, name, version)
 }
 
-// New returns a provider that sends to an exporter. Sampling, limits and batches obey the
-// variables OTEL_….
+// New returns a provider for an exporter. Sampling, limits and batches obey the variables
+// OTEL_….
 func New(ctx context.Context, exporter sdk.SpanExporter, name, version string) *Provider {
-	// Faulty attributes in the environment are left out; the rest stands.
+	// Invalid attributes in the environment are ignored.
 	described, _ := resource.New(ctx,
 		resource.WithAttributes(attribute.String("service.name", name), attribute.String("service.version", version)),
 		resource.WithTelemetrySDK(), resource.WithFromEnv())
@@ -69,7 +69,7 @@ func (p *Provider) Tracer(service string) *Tracer {
 	return &Tracer{p.sdk.Tracer(scope + service)}
 }
 
-// Flush sends the spans that have ended.
+// Flush exports the spans that have ended.
 func (p *Provider) Flush(ctx context.Context) error {
 	if p == nil {
 		return nil
@@ -77,7 +77,7 @@ func (p *Provider) Flush(ctx context.Context) error {
 	return p.sdk.ForceFlush(ctx)
 }
 
-// Close sends the spans that are left, as far as that takes no more than a moment.
+// Close exports the remaining spans, within flushTimeout.
 func (p *Provider) Close() {
 	if p == nil {
 		return
@@ -95,7 +95,7 @@ const (
 	protocolGRPC = "grpc"
 )
 
-// exporterKind returns the protocol for traces that the environment asks for; "" for none.
+// exporterKind returns the protocol that the environment asks for; "" for no traces.
 func exporterKind(env func(string) string) (string, error) {
 	first := func(names ...string) string {
 		for _, name := range names {

@@ -13,19 +13,19 @@ import (
 // header is the name of the W3C header with a span's context.
 const header = "traceparent"
 
-// wire reads and writes W3C trace contexts. Baggage is left alone.
+// wire reads and writes W3C trace contexts, without baggage.
 var wire propagation.TraceContext
 
 // Tracer makes the spans of a service.
 type Tracer struct{ tracer trace.Tracer }
 
-// Start starts a span within that of the context. A context without one begins a trace.
+// Start starts a span as a child of the context's. Without one it starts a trace.
 func (t *Tracer) Start(ctx context.Context, name string, kind trace.SpanKind, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
 	return t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...))
 }
 
-// StartLinked starts a trace of its own with links to spans elsewhere. Invalid parents are
-// left out.
+// StartLinked starts a new trace with links to other spans, given by traceparents. Invalid
+// ones are ignored.
 func (t *Tracer) StartLinked(ctx context.Context, name string, kind trace.SpanKind, parents []string, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
 	var links []trace.Link
 	for _, parent := range parents {
@@ -36,20 +36,20 @@ func (t *Tracer) StartLinked(ctx context.Context, name string, kind trace.SpanKi
 	return t.tracer.Start(ctx, name, trace.WithNewRoot(), trace.WithSpanKind(kind), trace.WithLinks(links...), trace.WithAttributes(attrs...))
 }
 
-// FromHTTP returns the context with the span that the headers of a request name.
+// FromHTTP returns a context with the span in a request's headers.
 func FromHTTP(ctx context.Context, h http.Header) context.Context {
 	return wire.Extract(ctx, propagation.HeaderCarrier(h))
 }
 
-// ToHTTP returns the headers that name the span of a context.
+// ToHTTP returns the headers for the span of a context.
 func ToHTTP(ctx context.Context) http.Header {
 	h := http.Header{}
 	wire.Inject(ctx, propagation.HeaderCarrier(h))
 	return h
 }
 
-// FromNATS returns the context with the span that the headers of a message name. NATS
-// leaves the names of headers as they are.
+// FromNATS returns a context with the span in a message's headers. NATS does not canonicalize
+// the names of headers.
 func FromNATS(ctx context.Context, h nats.Header) context.Context {
 	carrier := propagation.MapCarrier{}
 	for _, name := range wire.Fields() {
@@ -58,7 +58,7 @@ func FromNATS(ctx context.Context, h nats.Header) context.Context {
 	return wire.Extract(ctx, carrier)
 }
 
-// ToNATS returns the headers that name the span of a context; nil without one.
+// ToNATS returns the headers for the span of a context; nil without one.
 func ToNATS(ctx context.Context) nats.Header {
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		return nil
@@ -72,7 +72,7 @@ func ToNATS(ctx context.Context) nats.Header {
 	return h
 }
 
-// Within returns the context with the span that a traceparent names.
+// Within returns a context with the span in a traceparent.
 func Within(ctx context.Context, parent string) context.Context {
 	return wire.Extract(ctx, propagation.MapCarrier{header: parent})
 }
