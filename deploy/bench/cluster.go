@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,20 +19,20 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natsperm"
 )
 
-// clusterLevel is how many requests are in flight at the most while processor times are measured.
+// clusterLevel is the largest number of requests in flight.
 const clusterLevel = 64
 
-// nameSingle is the name of the contender that others are compared with.
+// nameSingle is the name of the contender that the others are compared with.
 const nameSingle = "one server, one replica"
 
 // cluster measures the processor time of NATS servers, a detector, an embedding worker and a
-// gateway, each a process, at given rates of requests.
+// gateway, each a process, at given request rates.
 func (b *bench) cluster(ctx context.Context) error {
 	sessions, err := b.replayed()
 	if err != nil {
 		return err
 	}
-	upstream, err := startRole(ctx, &b.group, originRole)
+	upstream, err := b.startRole(ctx, originRole)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (b *bench) cluster(ctx context.Context) error {
 	return nil
 }
 
-// paced measures the contenders at a rate of requests; 0 is as many as they take.
+// paced measures the contenders at a request rate; 0 means as fast as they answer.
 func (b *bench) paced(ctx context.Context, perSecond int, contenders []measure.Contender, shape string) error {
 	title := "as fast as requests are answered"
 	if perSecond > 0 {
@@ -64,7 +64,7 @@ func (b *bench) paced(ctx context.Context, perSecond int, contenders []measure.C
 			contenders[i] = pace(c, perSecond)
 		}
 	}
-	res, err := measure.Compare(ctx, measure.Plan{Rounds: b.plan.Rounds, Calls: b.calls, Levels: []int{clusterLevel}}, contenders...)
+	res, err := measure.Compare(ctx, measure.Plan{Rounds: b.plan.Rounds, Calls: b.plan.Calls, Levels: []int{clusterLevel}}, contenders...)
 	if err != nil {
 		return err
 	}
@@ -76,25 +76,24 @@ func (b *bench) paced(ctx context.Context, perSecond int, contenders []measure.C
 	return nil
 }
 
-// pace holds the calls of a contender back, so that all callers of a sample together make a
-// number of them in a second.
+// pace limits the calls of all callers of a contender together to a rate.
 func pace(c measure.Contender, perSecond int) measure.Contender {
 	call, limit := c.Caller, rate.NewLimiter(rate.Limit(perSecond), 1)
-	c.Caller = func(round, caller int) (measure.Op, func(), error) {
-		op, end, err := call(round, caller)
+	c.Caller = func(round, caller int) (measure.Op, func()) {
+		op, end := call(round, caller)
 		return func(ctx context.Context) error {
 			if err := limit.Wait(ctx); err != nil {
 				return err
 			}
 			return op(ctx)
-		}, end, err
+		}, end
 	}
 	return c
 }
 
 // startServers starts NATS servers with users, and Unloop's services beside them.
 func (b *bench) startServers(ctx context.Context, name string, nodes, partitions int, upstream *instance) (*instance, error) {
-	in, flags, err := b.gateway(unloop{name: name}, upstream)
+	in, flags, err := b.newInstance(unloop{name: name}, upstream)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +124,7 @@ func (b *bench) startServers(ctx context.Context, name string, nodes, partitions
 		if err != nil {
 			return nil, err
 		}
-		if err := b.launch(ctx, &b.group, u, in, args...); err != nil {
+		if err := b.launch(ctx, u, in, args...); err != nil {
 			return nil, err
 		}
 	}
@@ -139,11 +138,8 @@ func prepare(ctx context.Context, dir string) error {
 		return err
 	}
 	return await(ctx, "the streams", func(ctx context.Context) error {
-		cmd, err := u.command("nats", "init").command(ctx)
-		if err != nil {
-			return err
-		}
-		cmd.Stderr = nil // it says so while there is no server
+		cmd := u.command("nats", "init").command(ctx)
+		cmd.Stderr = nil // for CombinedOutput
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("unloop nats init: %w: %s", err, out)
 		}
@@ -160,8 +156,8 @@ func as(dir, user string) (unloop, error) {
 	return unloop{env: strings.Fields(string(env))}, nil
 }
 
-// serversIn returns the configuration of servers on this machine; several have certificates and
-// replicas.
+// serversIn returns the configuration of NATS servers on this machine. Several servers have
+// certificates and replicas.
 func serversIn(dir string, nodes int) (natsconfig.Config, error) {
 	cfg := natsconfig.Config{
 		Listen: "127.0.0.1", TLS: natsconfig.TLS{On: nodes > 1}, StoreDir: filepath.Join(dir, "store-%s"), ServerDir: dir, ClientDir: dir, Replicas: nodes,
@@ -174,18 +170,14 @@ func serversIn(dir string, nodes int) (natsconfig.Config, error) {
 			if err != nil {
 				return cfg, err
 			}
-			at, err := net.ResolveTCPAddr("tcp", addr)
-			if err != nil {
-				return cfg, fmt.Errorf("find a port: %w", err)
-			}
-			*port = at.Port
+			*port = int(netip.MustParseAddrPort(addr).Port())
 		}
 		cfg.Nodes = append(cfg.Nodes, n)
 	}
 	return cfg, nil
 }
 
-// natsServer is a NATS server by the file of its configuration, until the context ends.
+// natsServer runs a NATS server with a configuration file until the context ends.
 func natsServer(ctx context.Context, args []string) error {
 	opts, err := server.ProcessConfigFile(args[0])
 	if err != nil {

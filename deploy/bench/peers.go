@@ -16,11 +16,11 @@ import (
 // peer is a proxy that people put in front of models.
 type peer struct {
 	name string
-	// tool is the name under which tool.sh installs it.
+	// tool is the name by which tool.sh installs it.
 	tool string
-	// header is what its clients send.
+	// header returns what its clients have to send; nil for nothing.
 	header func(upstream string) map[string]string
-	// command returns how the installed tool is run; it may write files to a folder.
+	// command returns the program that runs the installed tool. It may write files to dir.
 	command func(tool, dir, listen, upstream string) (program, error)
 }
 
@@ -32,8 +32,8 @@ var peers = []peer{
 	}},
 }
 
-// nginxConfig has one process, so that its processor time is that of one process. Bodies
-// stay in memory, as in the other proxies.
+// nginxConfig runs one process, which is the one that is measured, and keeps bodies in memory
+// like the other proxies.
 const nginxConfig = `daemon off; master_process off; pid DIR/pid; error_log stderr;
 events { worker_connections 1024; }
 http {
@@ -68,8 +68,7 @@ func runPortkey(tool, _, listen, _ string) (program, error) {
 	}, err
 }
 
-// install returns the path of a tool, which a script of the repository installs where it is
-// missing.
+// install returns the path of a tool, after installing it if it is missing.
 func install(ctx context.Context, tool string) (string, error) {
 	var problem strings.Builder
 	cmd := exec.CommandContext(ctx, inRepository("deploy/tools/tool.sh"), tool)
@@ -81,7 +80,7 @@ func install(ctx context.Context, tool string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// startPeer starts a peer, which is installed as tool, in front of an upstream.
+// startPeer starts a peer in front of an upstream; tool is its path.
 func (b *bench) startPeer(ctx context.Context, p peer, tool, upstream string) (*instance, error) {
 	listen, err := freeport.Addr()
 	if err != nil {
@@ -105,17 +104,21 @@ func (b *bench) startPeer(ctx context.Context, p peer, tool, upstream string) (*
 // peerFigures are the figures that every program has.
 var peerFigures = []measure.Figure{measure.P50, measure.P99, measure.Rate, processorFigure, unjudgedFigure}
 
-// besidePeers compares Unloop with what people put in front of models otherwise.
+// besidePeers compares Unloop with other proxies.
 func (b *bench) besidePeers(ctx context.Context) error {
 	sessions, err := b.replayed()
 	if err != nil {
 		return err
 	}
+	exact, err := b.exact()
+	if err != nil {
+		return err
+	}
 	kinds := []unloop{exact, {name: nameUnloop}}
 	if b.model != "" {
-		kinds = append(kinds, unloop{name: nameUnloop + ", ONNX", embedder: "onnx", flags: []string{"--model", b.model}})
+		kinds = append(kinds, unloop{name: nameUnloop + ", ONNX", flags: []string{"--embedder", "onnx", "--model", b.model}})
 	}
-	upstream, all, err := b.lineUp(ctx, &b.group, kinds...)
+	upstream, all, err := b.lineUp(ctx, kinds...)
 	if err != nil {
 		return err
 	}
@@ -131,10 +134,10 @@ func (b *bench) besidePeers(ctx context.Context) error {
 		}
 		all = append(all, in)
 	}
-	return b.compareSessions(ctx, sessions, b.calls, all, peerFigures)
+	return b.compareSessions(ctx, sessions, b.plan.Calls, all, peerFigures)
 }
 
-// resident is the row of a table with the memory that instances have at the end, in MB.
+// resident returns a row with the memory that instances have at the end.
 func resident(all []*instance) []string {
 	row := []string{"MB resident at the end"}
 	for _, in := range all {

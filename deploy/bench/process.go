@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,60 +19,47 @@ import (
 	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
-// patience bounds what takes no time on a machine that has some.
+// patience bounds what takes no time on an idle machine.
 const patience = 5 * time.Second
 
-// group has the functions that stop started processes.
-type group struct{ ends []func() error }
+// add adds a function that is called when the current part ends.
+func (b *bench) add(end func() error) { b.ends = append(b.ends, end) }
 
-func (g *group) add(end func() error) { g.ends = append(g.ends, end) }
+// closing is add for a function that can't fail.
+func (b *bench) closing(end func()) { b.add(func() error { end(); return nil }) }
 
-// closing adds a function that can't fail.
-func (g *group) closing(end func()) { g.add(func() error { end(); return nil }) }
-
-// end calls the functions in reverse order.
-func (g *group) end() error {
+// end stops what the current part has started, in reverse order.
+func (b *bench) end() error {
 	var errs []error
-	for _, end := range slices.Backward(g.ends) {
+	for _, end := range slices.Backward(b.ends) {
 		errs = append(errs, end())
 	}
-	g.ends = nil
+	b.ends = nil
 	return errors.Join(errs...)
 }
 
 // program is a program with its arguments and additional environment.
 type program struct {
-	// file is this executable if it is empty.
-	file      string
+	file      string // "" is this executable
 	args, env []string
 }
 
-func (p program) command(ctx context.Context) (*exec.Cmd, error) {
-	if p.file == "" {
-		own, err := os.Executable()
-		if err != nil {
-			return nil, fmt.Errorf("find own executable: %w", err)
-		}
-		p.file = own
-	}
-	cmd := exec.CommandContext(ctx, p.file, p.args...)
+func (p program) command(ctx context.Context) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, cmp.Or(p.file, os.Args[0]), p.args...)
 	cmd.Env, cmd.Stderr = append(os.Environ(), p.env...), os.Stderr
-	return cmd, nil
+	return cmd
 }
 
-// start runs a program until the group ends.
-func (g *group) start(ctx context.Context, p program) (pid int, err error) {
+// start runs a program until the part ends.
+func (b *bench) start(ctx context.Context, p program) (pid int, err error) {
 	running, stop := context.WithCancel(ctx)
-	cmd, err := p.command(running)
-	if err == nil {
-		cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) }, 30*time.Second
-		err = cmd.Start()
-	}
-	if err != nil {
+	cmd := p.command(running)
+	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) }, 30*time.Second
+	if err := cmd.Start(); err != nil {
 		stop()
 		return 0, fmt.Errorf("start %q: %w", p.args, err)
 	}
-	g.add(func() error {
+	b.add(func() error {
 		stop()
 		err := cmd.Wait()
 		state, known := cmd.ProcessState.Sys().(syscall.WaitStatus)
@@ -98,63 +84,42 @@ func await(ctx context.Context, what string, up func(context.Context) error) err
 	return nil
 }
 
-func answers(ctx context.Context, url string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return fmt.Errorf("ask for readiness: %w", err)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("%w: status %d of %s", errAnswer, res.StatusCode, url)
-	}
-	return nil
-}
-
-// instance is what is measured: Unloop in one process or several, or a bare proxy.
+// instance is a thing that is measured: Unloop, in one process or several, or a bare proxy.
 type instance struct {
 	name, url string
 	processes []process
-	// nats is the address of its NATS server, with the token; "" if it has none.
-	nats string
-	// header is what requests have beside what all have.
-	header map[string]string
+	nats      string            // the URL of its NATS server with the token; "" if it has none
+	header    map[string]string // that clients send, beside those that all send
 }
 
-// process is a part of an instance; several of one kind have names such as nats-1.
+// process is a process of an instance. Several of one kind have names such as nats-1.
 type process struct {
 	name    string
 	pid     int
-	metrics string // their address; "" for none
+	metrics string // their URL; "" for none
 }
 
-// startProcess starts a program as a part of an instance, and waits until it answers at a URL.
-func (g *group) startProcess(ctx context.Context, in *instance, name string, p program, ready, metrics string) error {
-	pid, err := g.start(ctx, p)
+// startProcess starts a process of an instance, and waits until it answers at a URL.
+func (b *bench) startProcess(ctx context.Context, in *instance, name string, p program, ready, metrics string) error {
+	pid, err := b.start(ctx, p)
 	if err != nil {
 		return err
 	}
 	in.processes = append(in.processes, process{name, pid, metrics})
-	return await(ctx, name, func(ctx context.Context) error { return answers(ctx, ready) })
+	return await(ctx, name, func(ctx context.Context) error {
+		_, err := usage.Metrics(ctx, ready) // any page will do
+		return err
+	})
 }
 
-// unloop is an executable of Unloop and how its gateway runs.
+// unloop is an executable of Unloop and the way its gateway runs.
 type unloop struct {
-	// name is that of the contender.
-	name string
-	// binary is its file; "" is the code that this benchmark was built with.
-	binary string
-	// policies is a bundle in YAML; "" is the default policy.
-	policies string
-	// embedder is the embedder of its worker; "" is lexical.
-	embedder   string
+	name       string // of the contender
+	binary     string // its file; "" is the code that this benchmark was built with
 	flags, env []string
 }
 
-// patient are flags with which a pause of the machine does not count as a failure.
+// patient are flags for a gateway that takes no pause of the machine for a failure.
 var patient = []string{"--check-timeout", patience.String()}
 
 // command returns a command of unloop.
@@ -166,19 +131,19 @@ func (u unloop) command(args ...string) program {
 }
 
 // launch starts a service of unloop.
-func (b *bench) launch(ctx context.Context, g *group, u unloop, in *instance, args ...string) error {
+func (b *bench) launch(ctx context.Context, u unloop, in *instance, args ...string) error {
 	admin, err := freeport.Addr()
 	if err != nil {
 		return err
 	}
 	p := u.command(append(slices.Clone(args), "--admin", admin, "--log-level", "error")...)
-	// Loops are refused with 429 however often they come.
+	// Loops get a 429 however often they come.
 	p.env = append(slices.Clone(p.env), "XDG_RUNTIME_DIR="+b.dir, "UNLOOP_REJECT=429")
-	return g.startProcess(ctx, in, args[0], p, "http://"+admin+"/readyz", "http://"+admin+"/metrics")
+	return b.startProcess(ctx, in, args[0], p, "http://"+admin+"/readyz", "http://"+admin+"/metrics")
 }
 
-// startNATS starts what has the NATS server of an instance.
-func (b *bench) startNATS(ctx context.Context, g *group, u unloop, in *instance, command string, flags ...string) error {
+// startNATS starts a command that runs the NATS server of an instance.
+func (b *bench) startNATS(ctx context.Context, u unloop, in *instance, command string, flags ...string) error {
 	store, err := os.MkdirTemp(b.dir, "store-")
 	if err != nil {
 		return fmt.Errorf("make a folder for a store: %w", err)
@@ -187,7 +152,7 @@ func (b *bench) startNATS(ctx context.Context, g *group, u unloop, in *instance,
 	if err != nil {
 		return err
 	}
-	if err := b.launch(ctx, g, u, in, append([]string{command, "--nats-listen", addr, "--data-dir", store}, flags...)...); err != nil {
+	if err := b.launch(ctx, u, in, append([]string{command, "--nats-listen", addr, "--data-dir", store}, flags...)...); err != nil {
 		return err
 	}
 	token, err := os.ReadFile(filepath.Join(store, "nats.token"))
@@ -198,30 +163,23 @@ func (b *bench) startNATS(ctx context.Context, g *group, u unloop, in *instance,
 	return nil
 }
 
-// gateway returns an instance and the flags for its gateway.
-func (b *bench) gateway(u unloop, upstream *instance) (*instance, []string, error) {
+// newInstance returns an instance without processes, and the flags for its gateway.
+func (b *bench) newInstance(u unloop, upstream *instance) (*instance, []string, error) {
 	addr, err := freeport.Addr()
 	if err != nil {
 		return nil, nil, err
 	}
 	flags := append([]string{"--listen", addr, "--upstream", "openai=" + upstream.url}, u.flags...)
-	if u.policies != "" {
-		file := filepath.Join(b.dir, "policies.yaml")
-		if err := os.WriteFile(file, []byte(u.policies), 0o600); err != nil {
-			return nil, nil, fmt.Errorf("write policies: %w", err)
-		}
-		flags = append(flags, "--policies", file)
-	}
 	return &instance{name: u.name, url: "http://" + addr}, flags, nil
 }
 
-// lineUp starts an upstream and, in front of it, a bare proxy and each kind of Unloop of each
-// binary, in one process with its store in files.
-func (b *bench) lineUp(ctx context.Context, g *group, kinds ...unloop) (upstream *instance, all []*instance, err error) {
-	if upstream, err = startRole(ctx, g, originRole); err != nil {
+// lineUp starts an upstream and, in front of it, a bare proxy and, of each binary, each kind
+// of Unloop, in one process that stores files.
+func (b *bench) lineUp(ctx context.Context, kinds ...unloop) (upstream *instance, all []*instance, err error) {
+	if upstream, err = b.startRole(ctx, originRole); err != nil {
 		return nil, nil, err
 	}
-	proxy, err := startRole(ctx, g, proxyRole, upstream.url)
+	proxy, err := b.startRole(ctx, proxyRole, upstream.url)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -229,12 +187,12 @@ func (b *bench) lineUp(ctx context.Context, g *group, kinds ...unloop) (upstream
 	all = []*instance{proxy}
 	for _, rival := range b.rivals() {
 		for _, u := range kinds {
-			u.name, u.binary = u.name+rival.suffix, rival.binary
-			in, flags, err := b.gateway(u, upstream)
+			u.name, u.binary = u.name+rival.name, rival.binary
+			in, flags, err := b.newInstance(u, upstream)
 			if err != nil {
 				return nil, nil, err
 			}
-			if err := b.startNATS(ctx, g, u, in, "up", append(flags, "--embedder", cmp.Or(u.embedder, "lexical"))...); err != nil {
+			if err := b.startNATS(ctx, u, in, "up", append([]string{"--embedder", "lexical"}, flags...)...); err != nil {
 				return nil, nil, err
 			}
 			all = append(all, in)
@@ -243,12 +201,12 @@ func (b *bench) lineUp(ctx context.Context, g *group, kinds ...unloop) (upstream
 	return upstream, all, nil
 }
 
-// Names of the figures that an instance reads; that of a process's processor time ends
-// with the process's name or its kind.
+// Names of the figures of an instance. That of a process's processor time ends with the name
+// of the process or its kind.
 const (
 	figureProcessor   = "processor"   // ms
 	figureAllocations = "allocations" // objects
-	figureAllocated   = "allocated"   // bytes
+	figureAllocated   = "allocated"   // KB
 )
 
 // read is the meter of an instance.
@@ -260,11 +218,11 @@ func (in *instance) read(ctx context.Context) (measure.Reading, error) {
 			return nil, err
 		}
 		kind, number, _ := strings.Cut(p.name, "-")
-		for _, of := range []string{"", kind} {
-			out[figureProcessor+of] += took.Seconds() * 1000
-		}
+		ms := took.Seconds() * 1000
+		out[figureProcessor] += ms
+		out[figureProcessor+kind] += ms
 		if number != "" {
-			out[figureProcessor+p.name] = took.Seconds() * 1000
+			out[figureProcessor+p.name] = ms
 		}
 		if p.metrics == "" {
 			continue
@@ -274,7 +232,7 @@ func (in *instance) read(ctx context.Context) (measure.Reading, error) {
 			return nil, err
 		}
 		out[figureAllocations] += m[usage.Allocations]
-		out[figureAllocated] += m[usage.AllocatedBytes]
+		out[figureAllocated] += m[usage.AllocatedBytes] / 1000
 	}
 	return out, nil
 }

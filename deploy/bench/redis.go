@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"os/exec"
 	"strings"
 	"time"
 
@@ -30,20 +29,16 @@ if n == 1 then redis.call('EXPIRE', KEYS[1], ARGV[1]) end
 if n > tonumber(ARGV[2]) then redis.call('SET', KEYS[2], 1, 'EX', ARGV[3]) end
 return n`)
 
-// redisServer is a client of a Redis server that stores nothing on disk.
+// redisServer is a client of a Redis server that does not write to disk.
 type redisServer struct{ client *redis.Client }
 
 func (b *bench) startRedis(ctx context.Context) (*redisServer, error) {
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		return nil, errors.New("redis-server is not installed")
-	}
 	addr, err := freeport.Addr()
 	if err != nil {
 		return nil, err
 	}
 	_, port, _ := strings.Cut(addr, ":")
-	if _, err := b.start(ctx, program{file: path, args: []string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--loglevel", "warning"}}); err != nil {
+	if _, err := b.start(ctx, program{file: "redis-server", args: []string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--loglevel", "warning"}}); err != nil {
 		return nil, err
 	}
 	r := &redisServer{redis.NewClient(&redis.Options{Addr: addr, PoolSize: 64, MaxRetries: -1})}
@@ -51,7 +46,7 @@ func (b *bench) startRedis(ctx context.Context) (*redisServer, error) {
 	return r, await(ctx, "redis-server", func(ctx context.Context) error { return guardScript.Load(ctx, r.client).Err() })
 }
 
-// guard counts a hit of a fingerprint under its two keys.
+// guard returns a contender that counts hits of fingerprints, each under two keys.
 func guard(name string, count func(ctx context.Context, counter, cooldown string) error) measure.Contender {
 	return drawing(name, func(ctx context.Context, key [sha256.Size]byte, _ int) error {
 		counter := hex.EncodeToString(key[:])
@@ -59,7 +54,7 @@ func guard(name string, count func(ctx context.Context, counter, cooldown string
 	})
 }
 
-// plain is the guard with one command after the other, as it is usually written.
+// plain is the guard as it is usually written, one command after another.
 func (r *redisServer) plain(ctx context.Context, counter, cooldown string) error {
 	err := r.client.Get(ctx, cooldown).Err()
 	if !errors.Is(err, redis.Nil) {
@@ -78,6 +73,7 @@ func (r *redisServer) plain(ctx context.Context, counter, cooldown string) error
 	return nil
 }
 
+// lua is the guard as a script.
 func (r *redisServer) lua(ctx context.Context, counter, cooldown string) error {
 	return guardScript.EvalSha(ctx, r.client, []string{counter, cooldown},
 		int(guardWindow.Seconds()), guardHits, int(guardCooldown.Seconds())).Err()

@@ -14,11 +14,11 @@ import (
 	"github.com/unloop/unloop/deploy/bench/traffic"
 )
 
-// scannedBytes is the size of the sessions of a scan, together.
+// scannedBytes is the total size of the sessions of a scan.
 const scannedBytes = 24 << 20
 
 // scans measures the processor time of `unloop scan` over sessions of Claude Code: short ones,
-// usual ones, and one that is as long as all of these.
+// typical ones, and a single one of the same total size.
 func (b *bench) scans(ctx context.Context) error {
 	table := &measure.Table{Head: []string{"binary", "sessions", "KB each", "MB/s a core", "sessions/s a core"}}
 	for _, kb := range []int{25, 150, scannedBytes >> 10} {
@@ -37,26 +37,23 @@ func (b *bench) scans(ctx context.Context) error {
 				all = append(all, took)
 			}
 			took, n := measure.Percentile(all, 50)/1000, float64(sessions)
-			table.Add("unloop"+r.suffix, fmt.Sprint(sessions), fmt.Sprintf("%.0f", size/n/1e3), fmt.Sprintf("%.1f", size/1e6/took), fmt.Sprintf("%.1f", n/took))
+			table.Add("unloop"+r.name, fmt.Sprint(sessions), fmt.Sprintf("%.0f", size/n/1e3), fmt.Sprintf("%.1f", size/1e6/took), fmt.Sprintf("%.1f", n/took))
 		}
 	}
 	b.print(table, "unloop scan, sessions of Claude Code; each eighth ends in a loop")
 	return nil
 }
 
-// scan scans a folder and returns the processor time that this took.
+// scan scans a folder and returns the processor time.
 func scan(ctx context.Context, binary, folder string) (time.Duration, error) {
-	cmd, err := unloop{binary: binary}.command("scan", "--json", folder).command(ctx)
-	if err != nil {
-		return 0, err
-	}
+	cmd := unloop{binary: binary}.command("scan", "--json", folder).command(ctx)
 	if err := cmd.Run(); err != nil {
 		return 0, fmt.Errorf("scan: %w", err)
 	}
 	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), nil
 }
 
-// writeSessions writes sessions of a size, and returns their number and bytes.
+// writeSessions writes sessions of about size bytes, and returns their number and total bytes.
 func writeSessions(folder string, size int) (n int, written float64, err error) {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return 0, 0, err
@@ -72,11 +69,11 @@ func writeSessions(folder string, size int) (n int, written float64, err error) 
 	return n, written, nil
 }
 
-// mostResult bounds the result of a call, in bytes, and loopRounds are the rounds of a loop.
+// mostResult is the largest result of a call in bytes, loopRounds the number of rounds of a loop.
 const mostResult, loopRounds = 4000, 8
 
-// session returns a session as Claude Code keeps it, of at least a size: an agent reads files and
-// runs tests, and each result stands twice in its line. It may end in a loop.
+// session returns a session of at least size bytes as Claude Code stores it, where each result
+// is twice in its line: an agent reads files and runs tests, and may end in a loop.
 func session(draw *rand.Rand, id string, size int, loops bool) string {
 	var out strings.Builder
 	at, lines := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC), 0

@@ -29,18 +29,19 @@ const (
 	natsRole   = "role-nats"
 )
 
-// roles serve until the context ends, most at the first argument.
+// roles serve until the context ends. Their first argument is the address, or for a NATS
+// server the file of its configuration.
 var roles = map[string]func(ctx context.Context, args []string) error{originRole: origin, proxyRole: proxy, natsRole: natsServer}
 
-// startRole starts this executable in a role that serves.
-func startRole(ctx context.Context, g *group, role string, args ...string) (*instance, error) {
+// startRole starts this executable in a role that serves HTTP.
+func (b *bench) startRole(ctx context.Context, role string, args ...string) (*instance, error) {
 	addr, err := freeport.Addr()
 	if err != nil {
 		return nil, err
 	}
 	in := &instance{url: "http://" + addr}
 	metrics := in.url + metricsPath
-	return in, g.startProcess(ctx, in, role, program{args: append([]string{role, addr}, args...)}, metrics, metrics)
+	return in, b.startProcess(ctx, in, role, program{args: append([]string{role, addr}, args...)}, metrics, metrics)
 }
 
 // metricsPath is where a role serves its own metrics.
@@ -58,7 +59,7 @@ func serve(ctx context.Context, addr string, h http.HandlerFunc) error {
 	return service.ServeHTTP(ctx, server, ln, patience)
 }
 
-// proxy is the standard library's proxy in front of an upstream, with enough idle
+// proxy serves the standard library's proxy in front of an upstream, with enough idle
 // connections.
 func proxy(ctx context.Context, args []string) error {
 	target, err := url.Parse(args[1])
@@ -72,7 +73,7 @@ func proxy(ctx context.Context, args []string) error {
 	}
 	return serve(ctx, args[0], func(w http.ResponseWriter, r *http.Request) {
 		// Otherwise the server closes the request's body with the first byte of the answer,
-		// and where the transport has not yet seen its end, it gives up the upstream.
+		// and a transport that has not seen its end yet drops the upstream's connection.
 		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
@@ -81,16 +82,16 @@ func proxy(ctx context.Context, args []string) error {
 	})
 }
 
-// answer is the answer of the upstream to every request that asks for no other one.
+// answer is what the upstream answers by default.
 const answer = `{"id":"chatcmpl-1","object":"chat.completion","created":1790000000,"model":"gpt-5","choices":[{"index":0,"message":{"role":"assistant","content":"Hello!"},"finish_reason":"stop"}],"usage":{"prompt_tokens":60,"completion_tokens":2,"total_tokens":62}}`
 
-// refusalPath refuses everything, in as many bytes as a refusal of Unloop has.
+// refusalPath is answered with 429 and a body of the size of Unloop's.
 const refusalPath = "/refuse/v1/chat/completions"
 
 var refusal = `"` + strings.Repeat("x", 1000) + `"`
 
-// origin is an upstream with one answer to everything. With a number of chunks in the query
-// it streams so many, with the pause of the query between two.
+// origin serves an upstream. It streams as many chunks as the query asks for, with the pause
+// that the query has.
 func origin(ctx context.Context, args []string) error {
 	return serve(ctx, args[0], func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {

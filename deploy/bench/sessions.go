@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,30 +18,31 @@ import (
 	"github.com/unloop/unloop/schemas/kit/natskit"
 )
 
-// recordedSessions are where recorded sessions may be, beside the repository.
-var recordedSessions = []string{"../shared/sessions", "../shared/trajectories"}
+// recordedSessions are folders with recorded sessions that may be beside the repository.
+var recordedSessions = []string{"../../shared/sessions", "../../shared/trajectories"}
 
-// generated is the name of sessions that are generated, and generatedSessions their
-// number.
 const (
+	// generated stands for generated sessions in the place of a file.
 	generated         = "generated"
 	generatedSessions = 100
+	// longSessions is the number of long sessions.
+	longSessions = 3
 )
 
-// nameProxy and nameUnloop are the names of contenders.
+// Names of contenders.
 const (
 	nameProxy  = "bare httputil.ReverseProxy"
 	nameUnloop = "Unloop, default policy"
 )
 
-// Names of figures that are counted here.
+// Names of figures that a replay counts.
 const (
 	figureUnjudged   = "unjudged"
 	figureUncompared = "uncompared"
 	figureStopped    = "stopped"
 )
 
-// unjudgedFigure is the share of requests that passed without a decision.
+// unjudgedFigure is the share of requests that were forwarded without a decision.
 var unjudgedFigure = measure.Figure{Name: "unjudged %", Format: "%.2f", Of: figureUnjudged, Share: true}
 
 // processorFigure is the processor time of all processes of a contender.
@@ -52,7 +53,7 @@ var sessionFigures = []measure.Figure{
 	measure.P50, measure.P99, measure.Rate,
 	processorFigure,
 	measure.Figure{Name: "allocations per request", Format: "%.0f", Of: figureAllocations}.Times(),
-	measure.Figure{Name: "KB allocated per request", Format: "%.1f", Of: figureAllocated, Unit: 1e-3}.Times(),
+	measure.Figure{Name: "KB allocated per request", Format: "%.1f", Of: figureAllocated}.Times(),
 	unjudgedFigure,
 	{Name: "texts not compared %", Format: "%.2f", Of: figureUncompared, Share: true},
 	{Name: "refused %", Format: "%.2f", Of: figureStopped, Share: true},
@@ -69,33 +70,37 @@ policies:
       cycle: {}
 `
 
-// exact is Unloop with exact detectors alone.
-var exact = unloop{name: "Unloop, exact detectors", policies: exactPolicies}
+// exact returns Unloop with exact detectors alone.
+func (b *bench) exact() (unloop, error) {
+	file := filepath.Join(b.dir, "exact.yaml")
+	return unloop{name: "Unloop, exact detectors", flags: []string{"--policies", file}}, os.WriteFile(file, []byte(exactPolicies), 0o600)
+}
 
-// sessions compares sessions of agents through Unloop with the same through a bare proxy.
+// sessions compares agent sessions through Unloop with the same through a bare proxy.
 func (b *bench) sessions(ctx context.Context) error {
 	sessions, err := b.replayed()
 	if err != nil {
 		return err
 	}
-	return b.compareUnloop(ctx, sessions, b.calls)
+	return b.compareUnloop(ctx, sessions, b.plan.Calls)
 }
 
-// longSessions is the number of long sessions.
-const longSessions = 3
-
-// long is sessions for those whose histories are long.
+// long does the same with sessions that have long histories.
 func (b *bench) long(ctx context.Context) error {
 	sessions, err := traffic.Long(longSessions, 1)
 	if err != nil {
 		return err
 	}
-	return b.compareUnloop(ctx, sessions, max(1, b.calls/20))
+	return b.compareUnloop(ctx, sessions, max(1, b.plan.Calls/20))
 }
 
-// compareUnloop compares Unloop with a bare proxy, by so many calls a sample.
+// compareUnloop compares Unloop with a bare proxy, with the given calls per sample.
 func (b *bench) compareUnloop(ctx context.Context, sessions []traffic.Session, calls int) error {
-	_, all, err := b.lineUp(ctx, &b.group, exact, unloop{name: nameUnloop})
+	exact, err := b.exact()
+	if err != nil {
+		return err
+	}
+	_, all, err := b.lineUp(ctx, exact, unloop{name: nameUnloop})
 	if err != nil {
 		return err
 	}
@@ -124,21 +129,21 @@ func (b *bench) compareSessions(ctx context.Context, sessions []traffic.Session,
 	return nil
 }
 
-// chunkGap is the time between two chunks of answers that do not come at once.
+// chunkGap is the time between two chunks of slow answers.
 const chunkGap = 8 * time.Millisecond
 
-// streamed compares sessions whose answers are streamed, at once and slowly.
+// streamed compares sessions with streamed answers, fast and slow ones.
 func (b *bench) streamed(ctx context.Context) error {
 	sessions, err := b.replayed()
 	if err != nil {
 		return err
 	}
-	_, all, err := b.lineUp(ctx, &b.group, unloop{name: nameUnloop})
+	_, all, err := b.lineUp(ctx, unloop{name: nameUnloop})
 	if err != nil {
 		return err
 	}
 	for _, chunks := range b.chunks {
-		fast := measure.Plan{Rounds: b.plan.Rounds, Calls: max(1, b.calls/(1+chunks/20)), Levels: b.plan.Levels}
+		fast := measure.Plan{Rounds: b.plan.Rounds, Calls: max(1, b.plan.Calls/(1+chunks/20)), Levels: b.plan.Levels}
 		slow := measure.Plan{Rounds: b.plan.Rounds, Calls: 1, Levels: []int{slices.Max(b.plan.Levels)}} // one for each in flight
 		for _, at := range []struct {
 			gap  time.Duration
@@ -158,48 +163,43 @@ func (b *bench) streamed(ctx context.Context) error {
 	return nil
 }
 
-// replayed are the sessions that parts replay.
+// replayed returns the sessions to replay.
 func (b *bench) replayed() ([]traffic.Session, error) {
 	paths := b.recorded
 	if len(paths) == 0 {
-		for _, path := range recordedSessions {
-			if _, err := os.Stat(inRepository(path)); err == nil {
-				paths = append(paths, path)
-			}
-		}
+		paths = slices.DeleteFunc(slices.Clone(recordedSessions), func(path string) bool {
+			_, err := os.Stat(path)
+			return err != nil
+		})
 	}
-	if len(paths) == 0 || len(paths) == 1 && paths[0] == generated {
+	if len(paths) == 0 || paths[0] == generated {
 		return traffic.Generate(generatedSessions, 1)
 	}
-	files := make([]string, len(paths))
-	for i, path := range paths {
-		files[i] = inRepository(path)
-	}
-	return traffic.Read(files...)
+	return traffic.Read(paths...)
 }
 
-// replay sends sessions to an instance, turn after turn within each. It counts requests
-// that were forwarded without a decision or without the comparison of their texts, and
-// that were refused as loops.
+// replay sends sessions to an instance, turn after turn. It counts requests that were forwarded
+// without a decision (unjudged) or without a comparison of their texts, and those that were
+// refused as loops.
 type replay struct {
 	*bench
 	sessions []traffic.Session
 	in       *instance
-	// next is the session that a caller without one takes.
+	// next is the next session to take.
 	next                          atomic.Int64
 	unjudged, uncompared, stopped atomic.Int64
 }
 
-// replays replays sessions, in each sample of a round the same ones.
+// replays returns a contender that replays sessions, the same ones in each sample of a round.
 func (b *bench) replays(sessions []traffic.Session, in *instance, path string) measure.Contender {
 	r := &replay{bench: b, sessions: sessions, in: in}
-	return measure.Contender{Name: in.name, Meter: r.read, Caller: func(round, caller int) (measure.Op, func(), error) {
-		const step = 37 // so that rounds begin with other sessions
+	return measure.Contender{Name: in.name, Meter: r.read, Caller: func(round, caller int) (measure.Op, func()) {
+		const step = 37 // so that rounds begin with different sessions
 		if caller == 0 {
 			r.next.Store(int64(round * step))
 		}
 		a := &agent{replay: r, conn: dial(in, path), streams: path != chatPath}
-		return a.step, a.conn.close, nil
+		return a.step, a.conn.close
 	}}
 }
 
@@ -215,13 +215,14 @@ func (r *replay) read(ctx context.Context) (measure.Reading, error) {
 func (r *replay) count(got reply) error {
 	switch got.status {
 	case http.StatusOK:
-		if got.unjudged {
+		switch got.degraded {
+		case "":
+		case "semantic":
+			r.uncompared.Add(1)
+		default:
 			r.unjudged.Add(1)
 		}
-		if got.uncompared {
-			r.uncompared.Add(1)
-		}
-	case http.StatusTooManyRequests, http.StatusBadRequest: // the latter if the loop came back
+	case http.StatusTooManyRequests, http.StatusBadRequest: // 400 if the loop came back
 		r.stopped.Add(1)
 	default:
 		return fmt.Errorf("%w: status %d", errAnswer, got.status)
@@ -229,7 +230,7 @@ func (r *replay) count(got reply) error {
 	return nil
 }
 
-// agent is in the middle of a session, on a connection.
+// agent sends the turns of one session after another on its connection.
 type agent struct {
 	*replay
 	conn    *client
@@ -243,7 +244,7 @@ type agent struct {
 // step sends the next request of the session, or the first one of the next session.
 func (a *agent) step(context.Context) error {
 	if len(a.left) == 0 {
-		a.left = a.sessions[int(a.next.Add(1)-1)%len(a.sessions)].Turns
+		a.left = a.sessions[int(a.next.Add(1)-1)%len(a.sessions)]
 		a.mark = a.marks.Add(1)
 		a.key = fmt.Sprintf("sk-bench-%08x", a.mark)
 	}
@@ -253,7 +254,7 @@ func (a *agent) step(context.Context) error {
 	if a.streams {
 		body = streaming(body)
 	}
-	got, err := a.conn.post(a.key, body, noLines)
+	got, err := a.conn.post(a.key, body, nil)
 	if err != nil {
 		return err
 	}
@@ -264,14 +265,14 @@ func (a *agent) step(context.Context) error {
 }
 
 const (
-	// writesLevel and mostWritesCalls are the requests in flight and in all while what is
-	// written is counted, apart from the samples: whoever listens costs time.
+	// writesLevel and mostWritesCalls are the requests in flight, and the most requests, while
+	// writes are counted. That is not done in samples, because a subscriber costs time.
 	writesLevel     = 8
 	mostWritesCalls = 1000
 )
 
-// writesOf drives a contender and returns what its streams are sent for each request: the
-// bytes of subjects, headers and data, and the messages.
+// writesOf drives a contender and returns what is written to its streams per request: the
+// bytes of subjects, headers and data, and the number of messages.
 func writesOf(ctx context.Context, in *instance, c measure.Contender, calls int) (string, error) {
 	if in.nats == "" {
 		return "–", nil
@@ -281,12 +282,10 @@ func writesOf(ctx context.Context, in *instance, c measure.Contender, calls int)
 		return "", err
 	}
 	defer conn.Close()
-	var mu sync.Mutex
-	var bytes, messages float64
+	var bytes, messages atomic.Int64
 	count := func(m *nats.Msg) {
-		mu.Lock()
-		defer mu.Unlock()
-		bytes, messages = bytes+float64(m.Size()-len(m.Reply)), messages+1
+		bytes.Add(int64(m.Size() - len(m.Reply)))
+		messages.Add(1)
 	}
 	var faults []error
 	streams := conn.JetStream().ListStreams(ctx)
@@ -305,7 +304,5 @@ func writesOf(ctx context.Context, in *instance, c measure.Contender, calls int)
 	if err := conn.NATS().FlushTimeout(patience); err != nil {
 		return "", fmt.Errorf("count writes: %w", err)
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	return fmt.Sprintf("%.0f (%.2f)", bytes/float64(calls), messages/float64(calls)), nil
+	return fmt.Sprintf("%.0f (%.2f)", float64(bytes.Load())/float64(calls), float64(messages.Load())/float64(calls)), nil
 }

@@ -19,25 +19,25 @@ const loops = 16
 const askPath = "/unloop/v1/beside/envoy" + chatPath
 
 // blocked compares refusals of blocked loops with those of a handler that refuses everything.
-// The round that warms up sends each loop until it is blocked.
+// The warm-up round repeats each loop until it is blocked.
 func (b *bench) blocked(ctx context.Context) error {
 	post := posts{path: chatPath, want: http.StatusTooManyRequests, body: func(caller int) []byte {
-		// A user of its own, whose workload no other loop is.
+		// Each loop has its own user, so that they are not one workload.
 		return []byte(strings.Replace(prompt(int64(caller%loops)), "{", fmt.Sprintf(`{"user":"loop-%d",`, caller%loops), 1))
 	}}
 	return b.short(ctx, "bare Go handler, 429", refusalPath, "Unloop, blocked loops", post, fmt.Sprintf("blocked loops: %d loops, all answers 429", loops))
 }
 
-// beside compares what another gateway waits for when it asks Unloop with asking what always
-// says yes.
+// beside compares questions of another gateway to Unloop with questions to a server that
+// always says yes.
 func (b *bench) beside(ctx context.Context) error {
 	post := posts{path: askPath, want: http.StatusOK, body: uniquePrompt}
 	return b.short(ctx, "empty callout", askPath, "Unloop, callout", post, fmt.Sprintf("callouts over HTTP, prompts of %d bytes", promptSize))
 }
 
-// short compares posts of short prompts to Unloop with the same to a path of the upstream.
+// short compares posts to Unloop with the same posts to a path of the upstream.
 func (b *bench) short(ctx context.Context, base, path, name string, post posts, title string) error {
-	upstream, all, err := b.lineUp(ctx, &b.group, unloop{name: name, flags: patient})
+	upstream, all, err := b.lineUp(ctx, unloop{name: name, flags: patient})
 	if err != nil {
 		return err
 	}
@@ -50,20 +50,18 @@ func (b *bench) short(ctx context.Context, base, path, name string, post posts, 
 	return b.compareRates(ctx, title, contenders...)
 }
 
-// posts are requests to a path that are answered with a status, each caller's on a
-// connection of its own.
+// posts are requests to a path that expect a status. Each caller has its own connection.
 type posts struct {
 	path string
 	want int
 	body func(caller int) []byte
 }
 
-// warmUps is how often a request is sent at most until it is answered so, in the round that
-// warms up.
+// warmUps bounds how often the warm-up round sends a request until the status is as expected.
 const warmUps = 20
 
 func (p posts) to(in *instance) measure.Contender {
-	return measure.Contender{Name: in.name, Caller: func(round, caller int) (measure.Op, func(), error) {
+	return measure.Contender{Name: in.name, Caller: func(round, caller int) (measure.Op, func()) {
 		conn, tries := dial(in, p.path), 1
 		if round == 0 {
 			tries = warmUps
@@ -71,12 +69,12 @@ func (p posts) to(in *instance) measure.Contender {
 		return func(context.Context) (err error) {
 			var got reply
 			for range tries {
-				if got, err = conn.post(shortKey, p.body(caller), noLines); err != nil || got.status == p.want {
+				if got, err = conn.post(shortKey, p.body(caller), nil); err != nil || got.status == p.want {
 					return err
 				}
 			}
 			return fmt.Errorf("%w: status %d, want %d", errAnswer, got.status, p.want)
-		}, conn.close, nil
+		}, conn.close
 	}}
 }
 
@@ -86,13 +84,12 @@ const promptSize = 250
 // shortKey is the API key of short prompts.
 const shortKey = "sk-bench-0123456789abcdef"
 
-// prompts counts those that all differ.
+// prompts numbers unique prompts.
 var prompts atomic.Int64
 
 func uniquePrompt(int) []byte { return []byte(prompt(prompts.Add(1))) }
 
-// prompt returns a Chat Completions body. Each number gives other words in another
-// order.
+// prompt returns a Chat Completions body with random words that depend on number.
 func prompt(number int64) string {
 	const head, tail = `{"model":"gpt-5","messages":[{"role":"system","content":"You are a helpful assistant."},{"role":"user","content":"`, `"}]}`
 	text := fmt.Sprintf("Summarise ticket %d: ", number)

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -11,22 +10,20 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/unloop/unloop/deploy/bench/measure"
 	"github.com/unloop/unloop/deploy/bench/usage"
 	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
 const (
-	// spread is the time within which the streams of a sample begin, in pauses between
-	// chunks: half of a stream.
+	// spread is the time, in pauses between chunks, over which the streams of a sample
+	// begin: half the length of a stream.
 	spread = chunks / 2
-	// streamCalls is the number of streams of a sample where one at a time is open.
+	// streamCalls is the number of streams of a sample with one stream at a time.
 	streamCalls = 3
-	// openPause keeps the streams open whose memory is measured.
-	openPause = 200 * time.Millisecond
-	// oftenCollected lets a process have hardly any garbage.
+	// openPause keeps streams open while their memory is measured.
+	openPause = time.Second
+	// oftenCollected keeps a process almost free of garbage.
 	oftenCollected = "GOGC=2"
 )
 
@@ -42,39 +39,33 @@ var streamFigures = []measure.Figure{
 
 // stream compares streamed answers through Unloop with the same through a bare proxy.
 func (b *bench) stream(ctx context.Context) error {
-	memory, err := b.memoryOfStreams(ctx)
+	_, all, err := b.lineUp(ctx, unloop{name: nameUnloop})
 	if err != nil {
 		return err
 	}
-	_, all, err := b.lineUp(ctx, &b.group, unloop{name: nameUnloop})
-	if err != nil {
-		return err
-	}
-	t := &measure.Table{Head: []string{""}, Rows: [][]string{append([]string{"KiB of memory for each stream"}, memory...)}}
 	var contenders []measure.Contender
 	for _, in := range all {
-		contenders, t.Head = append(contenders, b.streamContender(in, b.pause)), append(t.Head, in.name)
+		contenders = append(contenders, b.streamContender(in, b.pause))
 	}
 	res, err := measure.Compare(ctx, measure.Plan{Rounds: (b.plan.Rounds + 1) / 2, Calls: streamCalls, Levels: b.streams}, contenders...)
 	if err != nil {
 		return err
 	}
 	b.show(res, nameProxy, streamFigures, fmt.Sprintf("open streams of %d chunks, one every %s", chunks, b.pause))
-	b.print(t, fmt.Sprintf("%d open streams, garbage collected all the time", slices.Max(b.streams)))
 	return nil
 }
 
-// viewer opens streams and notes when their chunks arrive.
+// viewer reads streams and records when their chunks arrive.
 type viewer struct {
 	mu            sync.Mutex
 	first, delays []time.Duration
 }
 
-// streamContender opens one stream after another with each caller, the first ones spread
-// over some time.
+// streamContender returns a contender whose callers read one stream after another. Their first
+// streams begin at different times.
 func (b *bench) streamContender(in *instance, gap time.Duration) measure.Contender {
 	v := &viewer{}
-	return measure.Contender{Name: in.name, Meter: in.read, Take: v.take, Caller: func(_, caller int) (measure.Op, func(), error) {
+	return measure.Contender{Name: in.name, Meter: in.read, Take: v.take, Caller: func(_, caller int) (measure.Op, func()) {
 		conn := dial(in, streamPath(chunks, gap))
 		_, share := math.Modf(float64(caller) * math.Phi) // spreads any number of callers evenly
 		wait := time.Duration(share * float64(spread*gap))
@@ -85,11 +76,11 @@ func (b *bench) streamContender(in *instance, gap time.Duration) measure.Contend
 			wait = 0
 			return v.watch(conn)
 		}
-		return op, conn.close, nil
+		return op, conn.close
 	}}
 }
 
-// streamPath returns a path whose requests are answered by streams of so many chunks.
+// streamPath returns a path that is answered with a stream of so many chunks.
 func streamPath(chunks int, gap time.Duration) string {
 	return fmt.Sprintf("%s?%s=%d&%s=%s", chatPath, chunksKey, chunks, pauseKey, gap)
 }
@@ -127,7 +118,7 @@ func (v *viewer) watch(conn *client) error {
 	return nil
 }
 
-// sentAt returns the time at which the upstream sent a chunk.
+// sentAt returns the time at which the upstream sent a chunk, in Unix nanoseconds.
 func sentAt(line []byte) (int64, bool) {
 	rest, ok := bytes.CutPrefix(line, []byte(chunkHead))
 	if !ok {
@@ -138,7 +129,7 @@ func sentAt(line []byte) (int64, bool) {
 	return at, err == nil
 }
 
-// take returns the figures of the streams since it was called last, in ms.
+// take returns the figures of the streams since the last call, in ms.
 func (v *viewer) take() measure.Reading {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -150,50 +141,32 @@ func (v *viewer) take() measure.Reading {
 	return out
 }
 
-// memoryOfStreams opens as many streams as are open at most, and returns the memory that
-// each process holds for one. It starts its own instances, which collect garbage all the
-// time and have no memory left from other streams.
-func (b *bench) memoryOfStreams(ctx context.Context) (out []string, err error) {
-	var g group
-	defer func() { err = errors.Join(err, g.end()) }()
-	_, all, err := b.lineUp(ctx, &g, unloop{name: nameUnloop, env: []string{oftenCollected}})
+// streamMemory measures how much memory each process holds for an open stream. Its processes
+// collect garbage all the time and have no memory left from other streams.
+func (b *bench) streamMemory(ctx context.Context) error {
+	_, all, err := b.lineUp(ctx, unloop{name: nameUnloop, env: []string{oftenCollected}})
 	if err != nil {
-		return nil, err
+		return err
 	}
+	n := slices.Max(b.streams)
+	t, row := &measure.Table{Head: []string{""}}, []string{"KiB of memory for each stream"}
 	for _, in := range all {
-		warmUp := measure.Plan{Calls: 20, Levels: []int{1}} // what the first requests make stays
+		warmUp := measure.Plan{Calls: 20, Levels: []int{1}} // what the first requests allocate stays
 		if _, err := measure.Compare(ctx, warmUp, b.streamContender(in, 0)); err != nil {
-			return nil, err
+			return err
 		}
-		n := slices.Max(b.streams)
 		before := usage.Memory(in.processes[0].pid)
-		during, err := whileOpen(in, n)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, fmt.Sprintf("%.1f", float64(during-before)/1024/float64(n)))
-	}
-	return out, nil
-}
-
-// whileOpen returns the memory of an instance while n streams are open.
-func whileOpen(in *instance, n int) (memory int64, err error) {
-	var opening errgroup.Group
-	var conns group
-	defer func() { err = errors.Join(err, conns.end()) }()
-	var mu sync.Mutex
-	for range n {
-		opening.Go(func() error {
+		for range n {
 			res, err := dial(in, streamPath(chunks, openPause)).open(shortKey, streaming(uniquePrompt(0)))
 			if err != nil {
 				return err
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			conns.add(res.CloseBodyStream)
-			return nil
-		})
+			b.add(res.CloseBodyStream)
+		}
+		held := usage.Memory(in.processes[0].pid) - before
+		t.Head, row = append(t.Head, in.name), append(row, fmt.Sprintf("%.1f", float64(held)/1024/float64(n)))
 	}
-	err = opening.Wait()
-	return usage.Memory(in.processes[0].pid), err
+	t.Add(row...)
+	b.print(t, fmt.Sprintf("%d open streams, garbage collected all the time", n))
+	return nil
 }

@@ -1,7 +1,7 @@
-// Package measure compares contenders side by side: each round calls every contender
-// for a moment at each number of calls in flight, one after the other, so that other
-// load of the machine affects all of them alike. Results are medians over the rounds,
-// and ratios within a round.
+// Package measure compares contenders side by side. Each round drives every contender at
+// each number of calls in flight, one after the other, so that other load on the machine
+// affects all of them alike. Results are medians over the rounds; ratios are
+// taken within a round.
 //
 // It does not know what it measures.
 package measure
@@ -20,24 +20,24 @@ import (
 // Op is one operation of a contender.
 type Op func(ctx context.Context) error
 
-// Contender is one of the compared things.
+// Contender is one of the things that are compared.
 type Contender struct {
 	Name string
-	// Caller returns the operation of one caller of a round, which calls it again and
-	// again, and a function that frees what it uses, nil for none.
-	Caller func(round, caller int) (op Op, end func(), err error)
-	// Meter reads figures that grow while the contender works, such as its processor
-	// time. What a sample adds to them is divided by its calls. It may be nil.
+	// Caller returns the operation that a caller repeats in a round, and a function that
+	// frees what it uses, or nil.
+	Caller func(round, caller int) (op Op, end func())
+	// Meter reads counters, such as processor time. Their growth in a sample is divided by
+	// the sample's calls. It may be nil.
 	Meter func(ctx context.Context) (Reading, error)
-	// Take returns figures of the sample that has ended. It may be nil.
+	// Take returns further figures of the sample that has just ended. It may be nil.
 	Take func() Reading
 }
 
-// Reading has figures by name: those of Meter and Take, and in a sample these.
+// Reading has figures by name.
 type Reading map[string]float64
 
-// The figures of each sample: operations a second, latencies in ms, and the operations that
-// succeeded and failed. Only the first kind counts in the others.
+// The figures of every sample: operations per second and latencies in ms, both of those that
+// succeeded, and the numbers that succeeded and failed.
 const (
 	perSecond = "per second"
 	p50       = "p50"
@@ -48,12 +48,10 @@ const (
 
 // Plan says how much is measured.
 type Plan struct {
-	// Rounds is the number of rounds after one to warm up.
+	// Rounds is the number of rounds, without the first, which warms up.
 	Rounds int
-	// Sample is the time of a contender at one level in one round.
-	Sample time.Duration
-	// Calls is the number of calls of a sample, if it is not 0: then each contender does
-	// the same work, however long that takes.
+	// Calls is the number of calls of a sample: a contender at one level in one round. Each
+	// caller makes at least one.
 	Calls int
 	// Levels are the numbers of calls in flight.
 	Levels []int
@@ -71,7 +69,7 @@ type cell struct {
 	level int
 }
 
-// Compare measures the contenders. Each round begins with another one.
+// Compare measures the contenders. Each round begins with the next one.
 func Compare(ctx context.Context, plan Plan, contenders ...Contender) (*Results, error) {
 	res := &Results{plan: plan, samples: map[cell][]Reading{}}
 	for _, c := range contenders {
@@ -79,27 +77,20 @@ func Compare(ctx context.Context, plan Plan, contenders ...Contender) (*Results,
 	}
 	for round := range plan.Rounds + 1 {
 		first := round % max(len(contenders), 1)
-		if err := res.round(ctx, round, slices.Concat(contenders[first:], contenders[:first])); err != nil {
-			return nil, err
+		for _, level := range plan.Levels {
+			for _, c := range slices.Concat(contenders[first:], contenders[:first]) {
+				sample, err := plan.drive(ctx, c, round, level)
+				if err != nil {
+					return nil, fmt.Errorf("measure %s at %d in flight: %w", c.Name, level, err)
+				}
+				if round > 0 {
+					at := cell{c.Name, level}
+					res.samples[at] = append(res.samples[at], sample)
+				}
+			}
 		}
 	}
 	return res, nil
-}
-
-func (r *Results) round(ctx context.Context, round int, contenders []Contender) error {
-	for _, level := range r.plan.Levels {
-		for _, c := range contenders {
-			sample, err := r.plan.drive(ctx, c, round, level)
-			if err != nil {
-				return fmt.Errorf("measure %s at %d in flight: %w", c.Name, level, err)
-			}
-			if round > 0 {
-				at := cell{c.Name, level}
-				r.samples[at] = append(r.samples[at], sample)
-			}
-		}
-	}
-	return nil
 }
 
 // tally is the result of one caller.
@@ -109,12 +100,15 @@ type tally struct {
 	err       error
 }
 
-// drive calls a contender with level callers for a while, and returns the sample.
+// drive calls a contender with level callers and returns the sample.
 func (p Plan) drive(ctx context.Context, c Contender, round, level int) (Reading, error) {
-	ops, end, err := c.callers(round, level)
-	defer end()
-	if err != nil {
-		return nil, err
+	ops := make([]Op, level)
+	for i := range ops {
+		op, end := c.Caller(round, i)
+		ops[i] = op
+		if end != nil {
+			defer end()
+		}
 	}
 	before, err := c.read(ctx)
 	if err != nil {
@@ -122,7 +116,8 @@ func (p Plan) drive(ctx context.Context, c Contender, round, level int) (Reading
 	}
 	tallies := make([]tally, level)
 	started := time.Now()
-	more := p.more(started, level)
+	var begun atomic.Int64
+	more := func() bool { return begun.Add(1) <= int64(p.Calls-level) }
 	var callers sync.WaitGroup
 	for i, op := range ops {
 		callers.Go(func() { tallies[i] = repeat(ctx, op, more) })
@@ -143,17 +138,6 @@ func (p Plan) drive(ctx context.Context, c Contender, round, level int) (Reading
 	return sample, err
 }
 
-// more returns a function that reports whether a caller calls once more, at a time. The
-// first call of each caller needs no permission.
-func (p Plan) more(started time.Time, callers int) func(now time.Time) bool {
-	if p.Calls == 0 {
-		until := started.Add(p.Sample)
-		return until.After
-	}
-	var begun atomic.Int64
-	return func(time.Time) bool { return begun.Add(1) <= int64(p.Calls-callers) }
-}
-
 func (c Contender) read(ctx context.Context) (Reading, error) {
 	if c.Meter == nil {
 		return nil, nil
@@ -161,40 +145,16 @@ func (c Contender) read(ctx context.Context) (Reading, error) {
 	return c.Meter(ctx)
 }
 
-// callers returns the operations of n callers, and a function that frees what they use.
-func (c Contender) callers(round, n int) ([]Op, func(), error) {
-	var ops []Op
-	var ends []func()
-	endAll := func() {
-		for _, end := range ends {
-			end()
-		}
-	}
-	for i := range n {
-		op, end, err := c.Caller(round, i)
-		if err != nil {
-			return nil, endAll, err
-		}
-		ops = append(ops, op)
-		if end != nil {
-			ends = append(ends, end)
-		}
-	}
-	return ops, endAll, nil
-}
-
-// repeat calls op as long as there is more to do, at least once.
-func repeat(ctx context.Context, op Op, more func(now time.Time) bool) (t tally) {
-	for now := time.Now(); t.failed+len(t.latencies) == 0 || more(now); {
-		err := op(ctx)
-		after := time.Now()
-		if err != nil {
+// repeat calls op once, and again as long as there is more to do.
+func repeat(ctx context.Context, op Op, more func() bool) (t tally) {
+	for again := true; again; again = more() {
+		began := time.Now()
+		if err := op(ctx); err != nil {
 			t.failed++
 			t.err = cmp.Or(t.err, err)
 		} else {
-			t.latencies = append(t.latencies, after.Sub(now))
+			t.latencies = append(t.latencies, time.Since(began))
 		}
-		now = after
 	}
 	return t
 }
@@ -215,7 +175,7 @@ func summarize(tallies []tally, took time.Duration) (Reading, error) {
 	return sample, nil
 }
 
-// Percentile sorts times, and returns a percentile of them in ms.
+// Percentile sorts durations and returns a percentile of them in ms.
 func Percentile(all []time.Duration, percent int) float64 {
 	if len(all) == 0 {
 		return 0
@@ -234,11 +194,6 @@ func (r *Results) values(name string, level int, figure string) (out []float64) 
 	return out
 }
 
-// median returns the median over the rounds of a figure.
-func (r *Results) median(name string, level int, figure string) float64 {
-	return median(r.values(name, level, figure))
-}
-
 // mean returns the mean over all calls of one of the meter's figures.
 func (r *Results) mean(name string, level int, figure string) float64 {
 	sum, n := 0.0, 0.0
@@ -249,8 +204,8 @@ func (r *Results) mean(name string, level int, figure string) float64 {
 	return sum / max(n, 1)
 }
 
-// compare returns the median over the rounds of what two contenders' figures of one round
-// are to each other.
+// compare returns the median over the rounds of a comparison of two contenders' figures
+// within a round.
 func (r *Results) compare(a, b string, level int, figure string, with func(a, b float64) float64) float64 {
 	var all []float64
 	other := r.values(b, level, figure)

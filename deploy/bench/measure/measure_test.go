@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 // recorded are results as if they had been measured.
@@ -21,10 +20,11 @@ func TestRatiosAreTakenWithinARound(t *testing.T) {
 		{"a", 1}: {{perSecond: 200}, {perSecond: 20}, {perSecond: 4000}},
 		{"b", 1}: {{perSecond: 100}, {perSecond: 10}, {perSecond: 1000}},
 	}, "a", "b")
+	times := func(a, b float64) float64 { return a / b }
 	if got := r.compare("a", "b", 1, perSecond, times); got != 2 {
 		t.Errorf("ratio %v, want 2: the median of 2, 2 and 4", got)
 	}
-	if got := r.median("a", 1, perSecond); got != 200 {
+	if got := median(r.values("a", 1, perSecond)); got != 200 {
 		t.Errorf("median rate %v, want 200", got)
 	}
 	if got := r.compare("a", "nobody", 1, perSecond, times); got != 0 {
@@ -35,18 +35,18 @@ func TestRatiosAreTakenWithinARound(t *testing.T) {
 func TestEachContenderIsDrivenAtEachLevelInEachRound(t *testing.T) {
 	t.Parallel()
 	var callers, ended atomic.Int64
-	c := Contender{Name: "c", Caller: func(int, int) (Op, func(), error) {
+	c := Contender{Name: "c", Caller: func(int, int) (Op, func()) {
 		callers.Add(1)
-		return func(context.Context) error { return nil }, func() { ended.Add(1) }, nil
+		return func(context.Context) error { return nil }, func() { ended.Add(1) }
 	}}
-	r, err := Compare(t.Context(), Plan{Rounds: 2, Sample: time.Millisecond, Levels: []int{1, 3}}, c)
+	r, err := Compare(t.Context(), Plan{Rounds: 2, Calls: 1, Levels: []int{1, 3}}, c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if callers.Load() != 3*(1+3) || ended.Load() != callers.Load() {
 		t.Errorf("%d callers, %d of them ended; want 12 of 12: a warm-up and two rounds", callers.Load(), ended.Load())
 	}
-	if n := len(r.samples[cell{"c", 3}]); n != 2 || r.median("c", 3, perSecond) <= 0 {
+	if n := len(r.samples[cell{"c", 3}]); n != 2 || median(r.values("c", 3, perSecond)) <= 0 {
 		t.Errorf("%d samples at 3 in flight: %v", n, r.samples)
 	}
 }
@@ -54,10 +54,10 @@ func TestEachContenderIsDrivenAtEachLevelInEachRound(t *testing.T) {
 func TestContenderThatMostlyFailsIsNoResult(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
-	c := Contender{Name: "c", Caller: func(int, int) (Op, func(), error) {
-		return func(context.Context) error { return broken }, nil, nil
+	c := Contender{Name: "c", Caller: func(int, int) (Op, func()) {
+		return func(context.Context) error { return broken }, nil
 	}}
-	if _, err := Compare(t.Context(), Plan{Rounds: 1, Sample: time.Millisecond, Levels: []int{1}}, c); !errors.Is(err, broken) {
+	if _, err := Compare(t.Context(), Plan{Rounds: 1, Calls: 1, Levels: []int{1}}, c); !errors.Is(err, broken) {
 		t.Errorf("error %v, want what it broke with", err)
 	}
 }
@@ -70,18 +70,22 @@ func TestTablesShowEachLevelAndWhatABaseIs(t *testing.T) {
 	}, "base", "ours")
 	var out strings.Builder
 	x := Figure{Name: "x", Format: "%.1f", Of: "x"}
-	tens := x
-	tens.Unit = 10
-	r.Table("base", []Figure{tens.Times(), x.More(), {Name: "y", Format: "%.1f", Of: "y"}, {Name: "%", Format: "%.2f", Of: "x", Share: true}}).Markdown(&out)
-	want := "| at 1 / 8 | base | ours |\n|---|---|---|\n| x | 20.0 / 40.0 | 30.0 / 100.0 (1.50 / 2.50) |\n| x | 2.0 / 4.0 | 3.0 / 10.0 (+1.0 / +6.0) |\n| y | – | – |\n| % | 200.00 / 400.00 | 300.00 / 1000.00 |\n"
+	r.Table("base", []Figure{x.Times(), x.More(), {Name: "y", Format: "%.1f", Of: "y"}, {Name: "%", Format: "%.2f", Of: "x", Share: true}}).Print(&out)
+	want := `| at 1 / 8 | base            | ours                     |
+| ---      | ---             | ---                      |
+| x        | 2.0 / 4.0       | 3.0 / 10.0 (1.50 / 2.50) |
+| x        | 2.0 / 4.0       | 3.0 / 10.0 (+1.0 / +6.0) |
+| y        | –               | –                        |
+| %        | 200.00 / 400.00 | 300.00 / 1000.00         |
+`
 	if out.String() != want {
 		t.Errorf("table:\n%swant:\n%s", out.String(), want)
 	}
 	out.Reset()
 	r.names = []string{"ours", "ours, old"}
 	r.samples[cell{"ours, old", 1}], r.samples[cell{"ours, old", 8}] = []Reading{{perSecond: 2}}, []Reading{{perSecond: 4}}
-	r.Against(", old", []Figure{Rate}).Markdown(&out)
-	if want := "| at 1 / 8 | ours |\n|---|---|\n| operations/s | 1 / 1 (0.50 / 0.25) |\n"; out.String() != want {
+	r.Against(", old", []Figure{Rate}).Print(&out)
+	if want := "| at 1 / 8     | ours                |\n| ---          | ---                 |\n| operations/s | 1 / 1 (0.50 / 0.25) |\n"; out.String() != want {
 		t.Errorf("table:\n%swant:\n%s", out.String(), want)
 	}
 }
@@ -93,15 +97,15 @@ func TestAPlanOfCallsIsTheSameWorkForAll(t *testing.T) {
 		Name:  "c",
 		Meter: func(context.Context) (Reading, error) { return Reading{"made": float64(made.Load())}, nil },
 		Take:  func() Reading { return Reading{"taken": 7} },
-		Caller: func(int, int) (Op, func(), error) {
-			return func(context.Context) error { made.Add(1); return nil }, nil, nil
+		Caller: func(int, int) (Op, func()) {
+			return func(context.Context) error { made.Add(1); return nil }, nil
 		},
 	}
 	r, err := Compare(t.Context(), Plan{Rounds: 1, Calls: 50, Levels: []int{4}}, c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := func(figure string) float64 { return r.median("c", 4, figure) }
+	of := func(figure string) float64 { return median(r.values("c", 4, figure)) }
 	if made.Load() != 100 || of(calls) != 50 || of("made") != 1 || of("taken") != 7 || r.mean("c", 4, "made") != 1 {
 		t.Errorf("%d calls, samples %v; want 50 in the warm-up and 50 in the round", made.Load(), r.samples)
 	}

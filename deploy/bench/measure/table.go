@@ -17,64 +17,50 @@ type Table struct {
 // Add adds a row.
 func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
-// Print writes the table as text.
+// Print writes the table as Markdown with aligned columns.
 func (t *Table) Print(w io.Writer) {
-	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, row := range append([][]string{t.Head}, t.Rows...) {
-		fmt.Fprintln(out, strings.Join(row, "\t")+"\t")
+	out := tabwriter.NewWriter(w, 0, 0, 1, ' ', 0)
+	for _, row := range append([][]string{t.Head, slices.Repeat([]string{"---"}, len(t.Head))}, t.Rows...) {
+		fmt.Fprintln(out, "| "+strings.Join(row, "\t| ")+"\t|")
 	}
 	_ = out.Flush() // an error of the terminal cannot be reported to it
-}
-
-// Markdown writes the table as Markdown.
-func (t *Table) Markdown(w io.Writer) {
-	line := func(cells []string) { fmt.Fprintln(w, strings.TrimSpace("| "+strings.Join(cells, " | ")+" |")) }
-	line(t.Head)
-	fmt.Fprintln(w, strings.Repeat("|---", len(t.Head))+"|")
-	for _, row := range t.Rows {
-		line(row)
-	}
 }
 
 // Figure is a row of a table.
 type Figure struct {
 	Name, Format string
-	// Of names the figure of a sample, which is multiplied by Unit if that is not 0.
-	Of   string
-	Unit float64
-	// Share shows the percentage of all calls that the meter counts: a median would hide
+	// Of names the figure of a sample.
+	Of string
+	// Share shows the percentage of all calls that the meter counts. A median would hide
 	// what is rare.
 	Share bool
 	// Beside compares a contender's figure with its base's within a round, and Comparison
-	// is how that is shown. It may be nil.
+	// is the format for that. Without Beside, they are not compared.
 	Beside     func(figure, base float64) float64
 	Comparison string
 }
 
-// times is the multiple of the base's figure.
-func times(a, b float64) float64 { return a / b }
-
-// Times returns a figure with its ratio to the base's.
+// Times returns the figure, shown with its ratio to the base's.
 func (f Figure) Times() Figure {
-	f.Beside, f.Comparison = times, "%.2f"
+	f.Beside, f.Comparison = func(a, b float64) float64 { return a / b }, "%.2f"
 	return f
 }
 
-// More returns a figure with its difference to the base's.
+// More returns the figure, shown with its difference from the base's.
 func (f Figure) More() Figure {
 	f.Beside, f.Comparison = func(a, b float64) float64 { return a - b }, strings.Replace(f.Format, "%", "%+", 1)
 	return f
 }
 
-// The figures of all contenders.
+// Figures that every contender has.
 var (
 	P50  = Figure{Name: "p50 ms", Format: "%.3f", Of: p50}.Times()
 	P99  = Figure{Name: "p99 ms", Format: "%.2f", Of: p99}
 	Rate = Figure{Name: "operations/s", Format: "%.0f", Of: perSecond}.Times()
 )
 
-// Table has a column for each contender. Compared figures are followed by their ratio to
-// the base's, in parentheses.
+// Table returns a table with a column for each contender. Comparisons with the base follow
+// in parentheses.
 func (r *Results) Table(base string, figures []Figure) *Table {
 	return r.table(r.names, func(name string) string {
 		if name == base {
@@ -84,8 +70,8 @@ func (r *Results) Table(base string, figures []Figure) *Table {
 	}, figures)
 }
 
-// Against returns a table with a column for each contender that has a counterpart with the
-// suffix, compared with that counterpart.
+// Against returns a table of the contenders for which another one has the same name with a
+// suffix, and compares each with that one.
 func (r *Results) Against(suffix string, figures []Figure) *Table {
 	var names []string
 	for _, name := range r.names {
@@ -115,11 +101,7 @@ func (r *Results) cell(name, base string, f Figure) string {
 	if len(r.values(name, r.plan.Levels[0], f.Of)) == 0 {
 		return "–"
 	}
-	unit := f.Unit
-	if unit == 0 {
-		unit = 1
-	}
-	text := r.each(f.Format, func(level int) float64 { return unit * r.median(name, level, f.Of) })
+	text := r.each(f.Format, func(level int) float64 { return median(r.values(name, level, f.Of)) })
 	if base == "" || f.Beside == nil {
 		return text
 	}

@@ -15,8 +15,8 @@ const (
 	mostResult     = 4200
 )
 
-// Generate returns sessions of the shape that recorded ones have: 12 requests, tool
-// rounds, bodies of 2 to 60 KB, 12 KB on average. The same seed gives the same sessions.
+// Generate returns sessions that resemble recorded ones: 12 requests with tool rounds, bodies
+// of 2 to 60 KB, 12 KB on average. The same seed gives the same sessions.
 func Generate(n int, seed uint64) ([]Session, error) {
 	return each(n, seed, func(draw *rand.Rand) (Session, error) {
 		size := resultSize(draw)
@@ -28,7 +28,7 @@ func Generate(n int, seed uint64) ([]Session, error) {
 	})
 }
 
-// each makes sessions, each by random numbers of its own.
+// each makes n sessions, each from its own random numbers.
 func each(n int, seed uint64, make func(draw *rand.Rand) (Session, error)) (out []Session, err error) {
 	for i := range n {
 		s, err := make(rand.New(rand.NewPCG(seed, uint64(i))))
@@ -51,8 +51,8 @@ const (
 	longTurns = 30
 )
 
-// Long returns sessions of agents that have worked for long: their requests begin at 1 MB and
-// grow by a round each. The same seed gives the same sessions.
+// Long returns sessions with long histories: their requests begin at 1 MB and grow by a round
+// each. The same seed gives the same sessions.
 func Long(n int, seed uint64) ([]Session, error) {
 	return each(n, seed, func(draw *rand.Rand) (Session, error) {
 		messages, size := beginning(draw), 0
@@ -75,7 +75,7 @@ func inLines(text string) string {
 	return strings.ReplaceAll(strings.Join(words, " "), " \n", "\n")
 }
 
-// beginning returns the instructions of all generated sessions and a task.
+// beginning returns the system prompt, which all generated sessions share, and a task.
 func beginning(draw *rand.Rand) []message {
 	return []message{
 		{Role: "system", Content: "You are an agent that works with tools. " + Words(rand.New(rand.NewPCG(0, 0)), instructions)},
@@ -83,7 +83,7 @@ func beginning(draw *rand.Rand) []message {
 	}
 }
 
-// roundOf returns a call of a tool and its result of about the given size.
+// roundOf returns a tool call and a result of about the given size.
 func roundOf(draw *rand.Rand, round, size int) []message {
 	names := []string{"read_file", "search_code", "run_tests", "edit_file", "list_files"}
 	var c call

@@ -25,7 +25,7 @@ type call struct {
 	} `json:"function"`
 }
 
-// addMark adds the place of the mark to the message's texts and arguments, but not to a
+// addMark adds the placeholder of the mark to the message's texts and arguments, but not to a
 // system prompt, which many sessions share.
 func (m *message) addMark() {
 	if m.Role == "system" || m.Role == "developer" {
@@ -62,8 +62,8 @@ func markArguments(arguments string) string {
 // object is an object of JSON.
 type object = map[string]any
 
-// toolsOf makes definitions of the tools that a session calls: recordings have none, but
-// every request of an agent has.
+// toolsOf makes up definitions of the tools that a session calls. Agents send them with every
+// request, but recordings don't have them.
 func toolsOf(messages []message) (out []object) {
 	arguments := map[string]object{}
 	for _, m := range messages {

@@ -13,12 +13,12 @@ import (
 const (
 	// maxBody is the largest body of a session that is sent.
 	maxBody = 64 << 10
-	// minTurns is the least number of requests of a session: one question with its
-	// answer is no session of an agent.
+	// minTurns is the smallest number of requests of a session. A question and its answer
+	// are not an agent's session.
 	minTurns = 4
 )
 
-// ErrNoSessions says that files have no session that can be sent.
+// ErrNoSessions is the error for files without a session that can be sent.
 var ErrNoSessions = errors.New("no session of at least four requests")
 
 // recording is a session in a file.
@@ -30,9 +30,8 @@ type recording struct {
 	Messages []message `json:"messages"`
 }
 
-// Read returns the sessions of files and of folders with files .json and .jsonl. A file has
-// one session after another, each an object with OpenAI's messages, or the list of them
-// alone.
+// Read returns the sessions in files, and in the .json and .jsonl files of folders. A file has
+// one session after another: an object with OpenAI messages, or just their list.
 func Read(paths ...string) (out []Session, err error) {
 	for _, path := range paths {
 		files, err := filepath.Glob(filepath.Join(path, "*.json*"))
@@ -51,7 +50,7 @@ func Read(paths ...string) (out []Session, err error) {
 	return out, nil
 }
 
-// readFile appends the sessions of a file that are to be sent.
+// readFile appends the sessions of a file that can be sent.
 func readFile(out []Session, file string) ([]Session, error) {
 	in, err := os.Open(file)
 	if err != nil {
@@ -73,7 +72,7 @@ func readFile(out []Session, file string) ([]Session, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", file, err)
 		}
-		if r.Label != "stuck" && len(s.Turns) >= minTurns {
+		if r.Label != "stuck" && len(s) >= minTurns {
 			out = append(out, s)
 		}
 	}

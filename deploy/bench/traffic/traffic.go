@@ -1,37 +1,34 @@
-// Package traffic has the requests that benchmarks send: sessions of agents, turn by
-// turn, as Chat Completions bodies. They are read from files or generated.
+// Package traffic provides the requests that benchmarks send: sessions of agents, turn by
+// turn, as Chat Completions bodies, read from files or generated.
 //
-// A session can be replayed many times. In each run its texts and arguments bear the
-// run's mark, so that no run has bytes in common with another one beyond the system
-// prompt and the tools, as with sessions that are new.
-//
-// It does not know who sends the requests.
+// A session can be replayed many times. Each run puts a mark of its own into texts and
+// arguments, so that runs share no more than the system prompt and the tools, as different
+// sessions do.
 package traffic
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
+
+	"github.com/go-json-experiment/json"
 )
 
 // Session is a session of an agent: its requests in order.
-type Session struct {
-	Turns []Turn
-}
+type Session []Turn
 
-// Turn is a request's body, with places for the mark of a run.
+// Turn is a request's body, with the offsets at which the mark of a run belongs.
 type Turn struct {
 	body  []byte
 	marks []int
 }
 
-// mark is the place of a run's mark in a body. It has the length of a mark.
+// mark is the placeholder for a run's mark, which is as long.
 const mark = "qzmarkqz"
 
 // Size is the length of the body in bytes.
 func (t Turn) Size() int { return len(t.body) }
 
-// Append appends the body to dst as it is in a run.
+// Append appends the body with the mark of a run to dst.
 func (t Turn) Append(dst []byte, run uint32) []byte {
 	start := len(dst)
 	dst = append(dst, t.body...)
@@ -42,20 +39,17 @@ func (t Turn) Append(dst []byte, run uint32) []byte {
 	return dst
 }
 
-// newTurn returns the request with the given messages. Like most clients, it escapes no HTML.
+// newTurn returns a request with the given messages. Like most clients, it does not escape HTML.
 func newTurn(model string, messages []message, tools []object) (Turn, error) {
-	var body bytes.Buffer
-	enc := json.NewEncoder(&body)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(struct {
+	body, err := json.Marshal(struct {
 		Model    string    `json:"model"`
 		Messages []message `json:"messages"`
 		Tools    []object  `json:"tools,omitempty"`
-	}{model, messages, tools})
+	}{model, messages, tools}, json.Deterministic(true))
 	if err != nil {
 		return Turn{}, fmt.Errorf("encode request: %w", err)
 	}
-	t := Turn{body: bytes.TrimRight(body.Bytes(), "\n")}
+	t := Turn{body: body}
 	for at := range t.body {
 		if bytes.HasPrefix(t.body[at:], []byte(mark)) {
 			t.marks = append(t.marks, at)
@@ -64,8 +58,8 @@ func newTurn(model string, messages []message, tools []object) (Turn, error) {
 	return t, nil
 }
 
-// newSession returns the session whose requests are the messages before each message of
-// the assistant, from a message on. It ends before the first request of more than limit bytes.
+// newSession returns the session with a request before each message of the assistant from
+// messages[from] on. It ends before the first request of more than limit bytes.
 func newSession(model string, messages []message, from, limit int) (Session, error) {
 	tools := toolsOf(messages)
 	for i := range messages {
@@ -78,12 +72,12 @@ func newSession(model string, messages []message, from, limit int) (Session, err
 		}
 		turn, err := newTurn(model, messages[:i], tools)
 		if err != nil {
-			return Session{}, err
+			return nil, err
 		}
 		if turn.Size() > limit {
 			break
 		}
-		s.Turns = append(s.Turns, turn)
+		s = append(s, turn)
 	}
 	return s, nil
 }
@@ -92,7 +86,7 @@ func newSession(model string, messages []message, from, limit int) (Session, err
 func Shape(all []Session) string {
 	requests, mean, largest := 0, 0, 0
 	for _, session := range all {
-		for _, t := range session.Turns {
+		for _, t := range session {
 			requests, mean, largest = requests+1, mean+t.Size(), max(largest, t.Size())
 		}
 	}

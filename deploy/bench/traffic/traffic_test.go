@@ -34,11 +34,11 @@ func TestRecordedSessionsAreSentTurnByTurn(t *testing.T) {
 	line := strings.ReplaceAll(recorded, "\n", "")
 	file := write(t, "sessions.jsonl", line+"\n"+strings.Replace(line, "honest", "stuck", 1)+"\n")
 	all, err := Read(filepath.Dir(file))
-	if err != nil || len(all) != 1 || len(all[0].Turns) != 4 {
+	if err != nil || len(all) != 1 || len(all[0]) != 4 {
 		t.Fatalf("%d sessions, error %v; want the honest one", len(all), err)
 	}
 	var sizes []int
-	for i, turn := range all[0].Turns {
+	for i, turn := range all[0] {
 		var body struct {
 			Model    string
 			Messages []json.RawMessage
@@ -66,7 +66,7 @@ func TestRunsDifferInEveryMessageButTheSystemPrompt(t *testing.T) {
 	}
 	messages := func(run uint32) (out []string) {
 		var body struct{ Messages []json.RawMessage }
-		if err := json.Unmarshal(all[0].Turns[3].Append([]byte("x"), run)[1:], &body); err != nil {
+		if err := json.Unmarshal(all[0][3].Append([]byte("x"), run)[1:], &body); err != nil {
 			t.Fatal(err)
 		}
 		for _, m := range body.Messages {
@@ -90,18 +90,18 @@ func TestGeneratedSessionsHaveTheShapeOfRecordedOnes(t *testing.T) {
 	}
 	requests, bytesOfAll, largest := 0, 0, 0
 	for _, s := range all {
-		for _, turn := range s.Turns {
+		for _, turn := range s {
 			requests, bytesOfAll, largest = requests+1, bytesOfAll+turn.Size(), max(largest, turn.Size())
 		}
 	}
 	if mean := bytesOfAll / requests; requests != 60*generatedTurns || mean < 10_000 || mean > 14_000 || largest < 30_000 || largest > maxBody {
 		t.Errorf("shape: %s", Shape(all))
 	}
-	if first := all[0].Turns[0].Size(); first < 1500 || first > 4000 {
+	if first := all[0][0].Size(); first < 1500 || first > 4000 {
 		t.Errorf("a session begins with %d bytes", first)
 	}
 	again, err := Generate(1, 1)
-	if err != nil || !bytes.Equal(again[0].Turns[11].Append(nil, 1), all[0].Turns[11].Append(nil, 1)) {
+	if err != nil || !bytes.Equal(again[0][11].Append(nil, 1), all[0][11].Append(nil, 1)) {
 		t.Errorf("the same seed gave another session, error %v", err)
 	}
 }

@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Processor returns the processor time that all threads of a process have taken, to the
-// nanosecond. It reads the process's clock, whose id is made as in
-// clock_getcpuclockid(3).
+// Processor returns the processor time of all threads of a process, to the nanosecond. It
+// reads the process's clock, whose id is made as by clock_getcpuclockid(3).
 func Processor(pid int) (time.Duration, error) {
 	const scheduled = 2
 	var at unix.Timespec

@@ -1,7 +1,5 @@
-// Package usage reads what processes take: processor time, memory, and what their Go
-// runtime allocates, from the operating system and from their metrics.
-//
-// It does not know what the processes do.
+// Package usage reads the processor time and memory of processes from the operating system,
+// and their allocations from the metrics that they serve.
 package usage
 
 import (
@@ -16,10 +14,10 @@ import (
 	"strings"
 )
 
-// ErrNoMetric says that a process does not have a metric.
+// ErrNoMetric is the error for a metric that a process does not have.
 var ErrNoMetric = errors.New("no such metric")
 
-// Memory returns the resident memory of a process in bytes, 0 where the system does not
+// Memory returns the resident memory of a process in bytes, or 0 where the system does not
 // report it.
 func Memory(pid int) int64 {
 	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
@@ -28,10 +26,7 @@ func Memory(pid int) int64 {
 	}
 	_, rest, _ := strings.Cut(string(status), "VmRSS:")
 	field, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
-	kib, err := strconv.ParseInt(field, 10, 64)
-	if err != nil {
-		return 0
-	}
+	kib, _ := strconv.ParseInt(field, 10, 64) // 0 if the line is missing
 	return kib << 10
 }
 
@@ -41,7 +36,8 @@ const (
 	AllocatedBytes = "go_memstats_alloc_bytes_total"
 )
 
-// Metrics returns the sums of metrics of the process that serves them at url.
+// Metrics returns the metrics that a process serves at url, each the sum of its series. It
+// fails if the status is not 200 or one of names is missing.
 func Metrics(ctx context.Context, url string, names ...string) (map[string]float64, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -52,6 +48,9 @@ func Metrics(ctx context.Context, url string, names ...string) (map[string]float
 		return nil, fmt.Errorf("read metrics: %w", err)
 	}
 	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("read metrics: %s answers with %s", url, res.Status)
+	}
 	out := map[string]float64{}
 	lines := bufio.NewScanner(res.Body)
 	for lines.Scan() {

@@ -43,7 +43,7 @@ func TestMetricsOfAProcess(t *testing.T) {
 	defer server.Close()
 	m, err := Metrics(t.Context(), server.URL, Allocations, AllocatedBytes)
 	if err != nil || m[Allocations] <= 0 || m[AllocatedBytes] <= m[Allocations] {
-		t.Errorf("metrics %v, error %v", m[Allocations], err)
+		t.Errorf("metrics %v, error %v", m, err)
 	}
 	if _, err := Metrics(t.Context(), server.URL, "unloop_nothing"); !errors.Is(err, ErrNoMetric) {
 		t.Errorf("error %v", err)
