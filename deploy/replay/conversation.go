@@ -11,17 +11,16 @@ import (
 	"github.com/unloop/unloop/schemas/excerpts"
 )
 
-// conversation is what a run keeps of a conversation whose requests only add to it.
+// conversation is the state of a conversation whose recorded requests have only what they add.
 type conversation struct {
 	gateway.Conversation
-	request *http.Request // as all are, without a body
+	request *http.Request // without a body; the same for all requests
 	begun   bool
 	recent  [][]byte // the newest messages, which show the rounds
 }
 
-// requestOf returns a request as its client sent it, as far as it is known. If the recording has
-// only what it adds to a conversation, it has no body, and the conversation and the part that it
-// adds are returned.
+// requestOf returns the HTTP request of a recorded request. If the recording has only what it adds
+// to a conversation, the request has no body, and the conversation and that part are returned.
 func requestOf(ctx context.Context, file string, q *logs.Request) (req *http.Request, c *gateway.Conversation, part gateway.Part, err error) {
 	if q.Conversation == nil {
 		req, err = httpRequest(ctx, file, q, bytes.NewReader(q.Body))
@@ -44,7 +43,7 @@ func requestOf(ctx context.Context, file string, q *logs.Request) (req *http.Req
 	return known.request, &known.Conversation, part, nil
 }
 
-// Pass takes a request over into its conversation without evaluating it.
+// Pass adds a request to its conversation without evaluating it.
 func (r *Run) Pass(ctx context.Context, file string, q *logs.Request) error {
 	req, c, part, err := requestOf(ctx, file, q)
 	if err != nil || c == nil {
@@ -53,8 +52,7 @@ func (r *Run) Pass(ctx context.Context, file string, q *logs.Request) error {
 	return r.gateways[0].Pass(req, c, part)
 }
 
-// Keep returns a request that Rounds can read later. It is to be called before the next
-// request is evaluated.
+// Keep returns a copy of a request for Rounds. Call it before the next request is evaluated.
 func (r *Run) Keep(q *logs.Request) *logs.Request {
 	kept := *q
 	kept.Body = bytes.Clone(q.Body)
@@ -65,7 +63,7 @@ func (r *Run) Keep(q *logs.Request) *logs.Request {
 	return &kept
 }
 
-// Rounds returns what a request, which Keep returned, shows of its conversation.
+// Rounds returns the rounds of the conversation up to a request that Keep returned.
 func (r *Run) Rounds(ctx context.Context, file string, kept *logs.Request) (excerpts.Loop, error) {
 	whole := *kept
 	if c := kept.Conversation; c != nil {

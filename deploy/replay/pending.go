@@ -5,7 +5,7 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-// pending is a request with an answer still to come.
+// pending is a request whose answer is still to come.
 type pending struct {
 	// evaluation and decision are nil once nothing has to be reported to the detector.
 	evaluation *gateway.Evaluation
@@ -14,18 +14,17 @@ type pending struct {
 	// recorded answer was a refusal of Unloop.
 	uncounted *checkpb.Outcome
 	model     string
-	// costs are the costs as far as they are known, and sums the sums that include them.
+	// costs are the costs as known so far, and sums the sums that include them.
 	costs Cost
 	sums  []*Cost
 }
 
-// maxOpen bounds the requests that wait for their answers. A recording has at most a
-// few thousand at once, but the answers are missing if its gateway was killed.
+// maxOpen bounds the requests that wait for answers. Usually these are at most a few thousand,
+// but answers are missing if the gateway was killed.
 const maxOpen = 100_000
 
-// open holds the requests without an answer, by their id, in two generations. When
-// the newer one is full, the older one is forgotten: the estimated costs of its
-// requests stand.
+// open holds requests without an answer by id, in two generations. When the newer one is full,
+// the older one is dropped, and its requests keep their estimated costs.
 type open struct{ newer, older map[string]*pending }
 
 func (o *open) add(id string, p *pending) {
@@ -38,7 +37,7 @@ func (o *open) add(id string, p *pending) {
 	o.newer[id] = p
 }
 
-// take returns and removes the request with an id, nil if it is not known.
+// take removes and returns the request with an id, or nil.
 func (o *open) take(id string) *pending {
 	for _, generation := range []map[string]*pending{o.newer, o.older} {
 		if p := generation[id]; p != nil {

@@ -1,8 +1,8 @@
-// Package replay evaluates recorded requests by the code of gateways and detectors,
-// and reports what would have been stopped. Package logs reads the recordings.
+// Package replay evaluates recorded requests with the code of gateways and detectors, and
+// reports what would have been stopped. Package logs reads the recordings.
 //
-// It needs neither a network nor NATS: counters are in memory, and time is the
-// recording's. It knows no formats of recordings and no command line.
+// It needs neither a network nor NATS: counters are in memory, and the clock is that of the
+// recording. It does not know the formats of recordings.
 package replay
 
 import (
@@ -26,19 +26,19 @@ import (
 	"github.com/unloop/unloop/schemas/record"
 )
 
-// sessionGap is the time between two sessions without recorded times. It is longer than
-// any default window, since they may have run days apart.
+// sessionGap is the assumed time between two sessions without recorded times. It is longer than
+// any default window, because they may have run days apart.
 const sessionGap = time.Hour
 
-// Run evaluates requests, one after the other. Make it with New.
+// Run evaluates requests one after another. Make it with New.
 type Run struct {
 	cfg      Config
-	gateways []*gateway.Replayer // that of the newest request first
+	gateways []*gateway.Replayer // the one of the newest request first
 	detector *detector.Evaluator
 	clock    clock
 	tally    *tally
 	open     open
-	worker   *embedworker.Offline    // nil if no policy asks for it
+	worker   *embedworker.Offline    // nil if no policy needs it
 	decided  func(*checkpb.Decision) // may be nil
 }
 
@@ -46,15 +46,14 @@ type Run struct {
 type Config struct {
 	// Policies is the file of the bundle; "" is the default policy.
 	Policies string
-	// Pace is the time between two requests of a session for which none is
-	// recorded.
+	// Pace is the assumed time between two requests of a session without recorded times.
 	Pace time.Duration
-	// Overrides are blocks and exemptions. Each holds from its creation until it
-	// expires. With nil, those that the recordings mention apply.
+	// Overrides are blocks and exemptions, each in force from its creation until it expires.
+	// If nil, those that were recorded apply.
 	Overrides []schemas.Override
 	// Embedworker selects the embedder, for policies with semantic detection.
 	Embedworker embedworker.Config
-	// Gateways is the number of gateways that the requests go to in turn; 0 means 1.
+	// Gateways is the number of gateways that get the requests in turn; 0 means 1.
 	Gateways int
 	// Decided is called with each decision; it may be nil.
 	Decided func(*checkpb.Decision)
@@ -65,7 +64,7 @@ type Config struct {
 // New returns a run without any requests. Close ends it.
 func New(ctx context.Context, cfg Config) (*Run, error) {
 	gw := gateway.DefaultConfig()
-	gw.Policies, gw.MaxInspectBytes = cfg.Policies, logs.Limit // what was inspected was recorded
+	gw.Policies, gw.MaxInspectBytes = cfg.Policies, logs.Limit // a recording has only what was inspected
 	one, err := gateway.NewReplayer(gw, time.Now)
 	if err != nil {
 		return nil, err
@@ -79,8 +78,8 @@ func New(ctx context.Context, cfg Config) (*Run, error) {
 	return (&Run{cfg: cfg, gateways: []*gateway.Replayer{one}, worker: worker}).Another(cfg.Decided), nil
 }
 
-// Another returns a run of the same configuration without any requests, which ends with r. Both
-// may be used at once. decided takes the place of the configuration's.
+// Another returns a new run with the same configuration, except for decided. Both may be used
+// concurrently. Closing r also ends it.
 func (r *Run) Another(decided func(*checkpb.Decision)) *Run {
 	out := &Run{cfg: r.cfg, clock: clock{now: time.Now(), pace: r.cfg.Pace}, decided: decided}
 	now := func() time.Time { return out.clock.now }
@@ -111,8 +110,8 @@ func (r *Run) Close() error {
 	return r.worker.Close()
 }
 
-// Request evaluates one request of a file, or takes an answer into account. After an
-// error the run can go on with the next request.
+// Request evaluates a request of a file, or accounts for an answer. After an error, the run can
+// continue with the next request.
 func (r *Run) Request(ctx context.Context, file string, q *logs.Request) error {
 	r.clock.advance(file, q)
 	if q.Answer != nil {
@@ -154,8 +153,8 @@ func (r *Run) Request(ctx context.Context, file string, q *logs.Request) error {
 	return nil
 }
 
-// operator returns what an operator's kill switch, block or exemption does with a
-// request: by the bundle and the overrides of the run, else as it was recorded.
+// operator returns what a kill switch, block or exemption does with a request: by the bundle and
+// the run's overrides, else as recorded.
 func (r *Run) operator(q *logs.Request, e *gateway.Evaluation) (did, reason string) {
 	if e.Operator == "" && r.cfg.Overrides == nil && (q.Operator == record.Blocked || q.Operator == record.Exempted) {
 		return q.Operator, "as recorded"
@@ -187,8 +186,8 @@ func (r *Run) decide(ctx context.Context, at Place, q *logs.Request, p *pending)
 	return nil
 }
 
-// finish replaces the estimated costs of a request by the real ones, and reports to
-// the detector what a gateway would.
+// finish replaces the estimated cost of a request with the real one, and reports to the detector
+// what a gateway would.
 func (r *Run) finish(p *pending, o *logs.Outcome) {
 	r.tally.correct(p, o)
 	if p.evaluation == nil || p.decision == nil {
@@ -229,8 +228,8 @@ func (r *Run) Report() *Report {
 	return out
 }
 
-// clock is the time of the recording. It never runs backwards. It is set by the first
-// time that is recorded.
+// clock is the time of the recording. The first recorded time sets it, and then it never runs
+// backwards.
 type clock struct {
 	now   time.Time
 	pace  time.Duration
@@ -252,7 +251,7 @@ func (c *clock) advance(file string, q *logs.Request) {
 			return
 		}
 		c.now, c.timed = q.Time, true
-	case q.Answer != nil: // without a time it says nothing of when
+	case q.Answer != nil: // an answer without a time
 	case c.last != place{file, q.Session}:
 		c.now, c.last = c.now.Add(sessionGap), place{file, q.Session}
 	default:
@@ -260,11 +259,10 @@ func (c *clock) advance(file string, q *logs.Request) {
 	}
 }
 
-// keyHeaders are where the formats put the API key.
+// keyHeaders are the headers in which formats have the API key.
 var keyHeaders = []string{"X-Api-Key", "X-Goog-Api-Key", "Api-Key"}
 
-// httpRequest returns a request with a body. The hash of the caller takes the place of the API
-// key.
+// httpRequest returns the recorded request. The hash of the caller replaces the API key.
 func httpRequest(ctx context.Context, file string, q *logs.Request, body io.Reader) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, q.Method, "http://recorded/"+strings.TrimPrefix(q.Path, "/"), body)
 	if err != nil {
@@ -290,8 +288,8 @@ func httpRequest(ctx context.Context, file string, q *logs.Request, body io.Read
 	return req, nil
 }
 
-// SessionName returns the name of a request's session, "" if it is derived from the body.
-// Sessions without an id are named by their line, which is unique within a file only.
+// SessionName returns the name of a request's session, or "" if it is derived from the body.
+// The names of sessions in a file are unique only within the file, so it adds the file.
 func SessionName(file string, q *logs.Request) string {
 	if q.Session != "" && q.Source == logs.Session {
 		return filepath.Base(file) + "#" + q.Session

@@ -12,14 +12,13 @@ import (
 )
 
 const (
-	// enough is the number of conversations or contents that a lower threshold needs
-	// to be suggested.
+	// enough is the number of conversations or contents needed to suggest a lower threshold.
 	enough = 20
-	// often is the share of flagged ones above which a threshold is too low for this
-	// traffic, seldom the share that a higher one may flag.
+	// often is the share of flagged ones above which a threshold is too low, seldom the share
+	// that a higher one may flag.
 	often, seldom = 0.05, 0.01
-	// manySessions is the number of sessions with repeated calls from which a tool
-	// looks like one that polls.
+	// manySessions is the number of sessions with repeated calls of a tool that suggests
+	// polling.
 	manySessions = 3
 )
 
@@ -53,7 +52,7 @@ func (p peaks) raise(k knob, fingerprint []byte, count uint32) {
 	p[k][id] = max(p[k][id], count)
 }
 
-// setting is a knob with the bundle's value. It fires from the count value + more on.
+// setting is a knob with the bundle's value. It fires at the count value + more.
 type setting struct {
 	knob
 	name        string

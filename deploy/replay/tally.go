@@ -222,7 +222,7 @@ func (t *tally) noteTool(s *Session, f *checkpb.Finding) {
 	t.looped[key][s.Name] = true
 }
 
-// spent returns the cost of a request, estimated until its answer comes.
+// spent returns the cost of a request as known before its answer.
 func (t *tally) spent(q *logs.Request, check *checkpb.Check) Cost {
 	return t.cost(q.Model, &q.Outcome, int(check.GetInputTokens()))
 }
@@ -248,16 +248,16 @@ func (t *tally) cost(model string, o *logs.Outcome, estimated int) Cost {
 	return c
 }
 
-// What Anthropic takes for input tokens that it writes to a cache, beyond their price as input
-// and as shares of it: 1.25 times that price for five minutes, and twice for an hour
-// (docs.claude.com, Prompt caching, Pricing). Others take nothing.
+// Anthropic's surcharges for input tokens that it writes to a cache, as shares of the input price:
+// 25 % for five minutes, 100 % for an hour (docs.claude.com, Prompt caching, Pricing). Other
+// providers charge nothing.
 const (
 	writeFiveMinutes = 0.25
 	writeHour        = 1
 )
 
-// correct replaces the estimated cost of a request by the real one. An answer without
-// tokens and costs changes nothing.
+// correct replaces the estimated cost of a request with the real one. An answer without tokens
+// and cost changes nothing.
 func (t *tally) correct(p *pending, o *logs.Outcome) {
 	if o.InputTokens == 0 && o.OutputTokens == 0 && o.USD == 0 {
 		return
@@ -270,14 +270,13 @@ func (t *tally) correct(p *pending, o *logs.Outcome) {
 	p.costs = real
 }
 
-// addTo adds the cost of the request to a sum, which is corrected with its answer.
+// addTo adds the cost of the request to a sum, and corrects the sum when the answer comes.
 func (p *pending) addTo(sum *Cost) {
 	sum.add(p.costs, 1)
 	p.sums = append(p.sums, sum)
 }
 
-// nano is the precision of dollars: sums are rounded, so that corrections leave no
-// fractions behind.
+// nano is the precision of dollars. Sums are rounded so that corrections leave no residue.
 const nano = 1e9
 
 // Add adds o.

@@ -9,8 +9,8 @@ import (
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
-// Did is what a bundle would have done with a session: the numbers of its first requests that
-// have a finding, are hinted and are stopped; 0 for none.
+// Did is what a bundle would have done with a session: the number of the first request with a
+// finding, with a hint, and that is stopped; 0 if there is none.
 type Did struct {
 	Found   int `json:"found"`
 	Hinted  int `json:"hinted"`
@@ -30,12 +30,12 @@ func (d Did) with(f *checkpb.Finding, n int) Did {
 	return d
 }
 
-// first returns the earlier of both numbers.
+// first returns the earlier numbers of both.
 func (d Did) first(o Did) Did {
 	return Did{earlier(d.Found, o.Found), earlier(d.Hinted, o.Hinted), earlier(d.Stopped, o.Stopped)}
 }
 
-// earlier returns the smaller of two numbers, of which 0 is none.
+// earlier returns the smaller of two numbers, ignoring 0.
 func earlier(a, b int) int {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -56,7 +56,7 @@ func (d Did) String() string {
 	return "nothing"
 }
 
-// Change is a session with which two bundles do not do the same.
+// Change is a session that two bundles treat differently.
 type Change struct {
 	Session string `json:"session"`
 	File    string `json:"file"`
@@ -64,7 +64,7 @@ type Change struct {
 	Other   Did    `json:"other"`
 }
 
-// Compare returns the sessions with which two bundles do not do the same, by their names.
+// Compare returns the sessions that two bundles treat differently, sorted by name.
 func Compare(one, other *Report) []Change {
 	a, b := one.did(), other.did()
 	names := maps.Clone(a)
@@ -80,7 +80,7 @@ func Compare(one, other *Report) []Change {
 
 type place struct{ file, session string }
 
-// did returns what was done with each session that has a loop.
+// did returns what was done in each session with a loop.
 func (r *Report) did() map[place]Did {
 	out := map[place]Did{}
 	for _, l := range r.Loops {

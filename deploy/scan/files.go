@@ -16,20 +16,20 @@ import (
 	"github.com/unloop/unloop/deploy/scan/agents"
 )
 
-// File is a file with sessions, or a part of one.
+// File is a file with sessions, or a part of such a file.
 type File struct {
 	Path string
-	// Set is the folder that was searched, from which labels name the file.
+	// Set is the folder that was searched. Labels name the file relative to it.
 	Set string
 	// Part names the part; "" is the whole file. Size is in bytes.
 	Part string
 	Size int64
-	// Agent is the program whose sessions it has; nil if it is a recording, an export or
-	// messages, which package logs reads.
+	// Agent is the program that wrote it; nil for recordings, exports and messages, which
+	// package logs reads.
 	Agent *agents.Agent
 }
 
-// inSet returns the path from the folder of the set, with slashes.
+// inSet returns the path relative to the folder of the set, with slashes.
 func (f *File) inSet() string {
 	if rel, err := filepath.Rel(f.Set, f.Path); err == nil {
 		return filepath.ToSlash(rel)
@@ -37,14 +37,13 @@ func (f *File) inSet() string {
 	return filepath.ToSlash(f.Path)
 }
 
-// digest identifies the file in its set without saying its name.
+// digest identifies the file in its set without its name.
 func (f *File) digest() string {
 	sum := sha256.Sum256([]byte(f.inSet()))
 	return hex.EncodeToString(sum[:8])
 }
 
-// Home returns the files in the folders in which agents keep their sessions, that were
-// changed since a time.
+// Home returns the files in agents' session folders that were changed since a time.
 func Home(home string, getenv func(string) string, since time.Time) (all []File, err error) {
 	for _, a := range agents.All {
 		for _, folder := range a.Folders {
@@ -66,7 +65,7 @@ func Home(home string, getenv func(string) string, since time.Time) (all []File,
 	return all, err
 }
 
-// At returns the files at a path: itself, or all below a folder that may have sessions.
+// At returns the file at a path, or the files below a folder that may have sessions.
 func At(path string, since time.Time) ([]File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -89,7 +88,7 @@ func At(path string, since time.Time) ([]File, error) {
 	})
 }
 
-// InFolder returns the files in a folder: what agents keep if it is the home folder, and else
+// InFolder returns the files in a folder: if it is the home folder, those that agents keep, else
 // all below it.
 func InFolder(folder string, getenv func(string) string) ([]File, error) {
 	if home, err := os.UserHomeDir(); err == nil && absolute(folder) == home {
@@ -98,8 +97,8 @@ func InFolder(folder string, getenv func(string) string) ([]File, error) {
 	return At(folder, time.Time{})
 }
 
-// below returns the files below a folder that are wanted, the largest first: a long one
-// that comes last would keep all others waiting. Links are not followed.
+// below returns the wanted files below a folder. The largest come first: one that started last
+// would run alone at the end. Links are not followed.
 func below(root string, since time.Time, wanted func(path string) (*agents.Agent, bool, error)) (all []File, err error) {
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !d.Type().IsRegular() {

@@ -14,11 +14,10 @@ import (
 	"strings"
 )
 
-// LabelsFile is the name of the file in the folder of a set that has the labels of its
-// sessions.
+// LabelsFile is the name of the file with the labels of a set, in the set's folder.
 const LabelsFile = "unloop-labels.jsonl"
 
-// Verdict is what a person says of a session.
+// Verdict is a person's judgement of a session.
 type Verdict string
 
 // The verdicts. Right, Wrong and Unsure are about what was found in a session; Stuck and
@@ -33,23 +32,23 @@ const (
 
 // Label is a person's verdict about a session.
 type Label struct {
-	// File is the path of the session's file from the folder of its set, with slashes; "" for
-	// a session that a gateway recorded, which may be in several files. Digest, that of File,
-	// stands in its place in what a page was asked for. Session is the name in reports.
+	// File is the path of the session's file relative to the folder of its set, with slashes.
+	// It is "" for a session that a gateway recorded, which may be in several files. In labels
+	// that come from a page, Digest takes its place. Session is the name in reports.
 	File    string  `json:"file,omitempty"`
 	Digest  string  `json:"file_digest,omitempty"`
 	Session string  `json:"session"`
 	Verdict Verdict `json:"verdict"`
-	// Stale is the first request that brought nothing new; 0 if it is not known.
+	// Stale is the number of the first request that brought nothing new; 0 if not known.
 	Stale int `json:"stale,omitempty"`
-	// Note says why, in the words of whoever labels.
+	// Note is the reason.
 	Note string `json:"note,omitempty"`
 }
 
 // name identifies the session in its set.
 func (l *Label) name() string { return l.File + "#" + l.Session }
 
-// Labels are those of the sessions of sets. The file is absolute, or "" for any.
+// Labels has labels by session. The file of a place is absolute, or "" for any file.
 type Labels map[place]Label
 
 // readLines reads labels, one JSON object a line.
@@ -71,8 +70,8 @@ func readLines(r io.Reader) (all []Label, err error) {
 	return all, lines.Err()
 }
 
-// ReadLabels reads the labels of a set's sessions from a file in its folder. Of several about
-// a session, the last counts.
+// ReadLabels reads the labels of a set from a file in its folder. The last label of a session
+// counts.
 func ReadLabels(path string) (Labels, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -94,7 +93,7 @@ func ReadLabels(path string) (Labels, error) {
 	return out, nil
 }
 
-// absolute returns an absolute path, if that can be known.
+// absolute returns an absolute path if possible.
 func absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs
@@ -102,7 +101,7 @@ func absolute(path string) string {
 	return path
 }
 
-// LabelsIn returns the labels of sets, by their folders; empty without any.
+// LabelsIn returns the labels in the folders of sets.
 func LabelsIn(folders []string) (Labels, error) {
 	out := Labels{}
 	for _, folder := range folders {
@@ -116,8 +115,8 @@ func LabelsIn(folders []string) (Labels, error) {
 	return out, nil
 }
 
-// InSet returns a label about a session of a set, which names the file as reports do or by
-// its path from the set's folder.
+// InSet returns the label with its file in the set. The label's session names the file as
+// reports do, or by its path relative to the set's folder.
 func InSet(folder string, l Label) (Label, error) {
 	name, id, named := strings.Cut(l.Session, "#")
 	if !named { // a gateway recorded it
@@ -149,8 +148,8 @@ func InSet(folder string, l Label) (Label, error) {
 	return l, fmt.Errorf("%s: %s holds %s: name one of them, as %s#%s", l.Session, folder, strings.Join(found, " and "), found[0], id)
 }
 
-// FromPage reads the labels that a page was asked for, about sessions of a set. others is the
-// number of those about sessions elsewhere.
+// FromPage reads labels that were exported from a page, and returns those for files. others is
+// the number of the rest.
 func FromPage(r io.Reader, files []File) (labels []Label, others int, err error) {
 	all, err := readLines(r)
 	if err != nil {

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// Masking hides what is private in a page: the names of people in paths, and addresses. Keys
-// are masked in what is scanned already.
+// Masking hides names of people in paths and e-mail addresses. Keys were masked before.
 type Masking struct {
 	// Home is the home folder of whoever scans; "" for none.
 	Home string
@@ -15,13 +14,13 @@ type Masking struct {
 }
 
 var (
-	// homes matches the name of a person in a path, also in one within JSON, and in one that
-	// Claude Code names a folder by.
+	// homes matches the name of a person in a path, also within JSON, and in the names that
+	// Claude Code gives to folders.
 	homes     = regexp.MustCompile(`(?i)(/home/|/Users/|\\+Users\\+|(?:^|[/\\\s"'])-(?:home|Users)-)[^-/\\\s"'][^/\\\s"']*`)
 	addresses = regexp.MustCompile(`[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}`)
 )
 
-// Text returns a text without what is private.
+// Text masks a text.
 func (m Masking) Text(s string) string {
 	if m.Off {
 		return s

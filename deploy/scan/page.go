@@ -39,7 +39,7 @@ type pageData struct {
 	Estimated     bool
 	Verdicts      []Verdict
 	Script        template.JS
-	// ScriptHash lets the page's policy run that script and no other.
+	// ScriptHash is for the page's Content-Security-Policy, which allows only that script.
 	ScriptHash string
 }
 
@@ -51,19 +51,19 @@ type pageLoop struct {
 	Requests, SessionRequests                int
 	Prompt                                   string
 	Rounds                                   []pageRound
-	// Number is that on the page. Digest and Session are what a label names; Session is "" if
-	// it has to be masked.
+	// Number is that on the page. Digest and Session are for labels; both are "" if the session
+	// has to be masked.
 	Number          int
 	Digest, Session string
 }
 
 type pageRound struct {
 	excerpts.Round
-	// SameCall and SameResult say that it repeats the one before.
+	// SameCall and SameResult say what it repeats of the round before.
 	SameCall, SameResult bool
 }
 
-// WritePage writes a report as a page of its own, which loads and sends nothing. Its script
+// WritePage writes a report as a self-contained page, which loads and sends nothing. Its script
 // collects labels.
 func WritePage(w io.Writer, r *Report, m Masking) error {
 	hash := sha256.Sum256([]byte(script))
@@ -113,7 +113,7 @@ func costOf(c replay.Cost) pageCost {
 	return out
 }
 
-// capital returns a sentence, which begins with a capital letter.
+// capital returns s with a capital first letter.
 func capital(s string) string {
 	if s == "" {
 		return s
@@ -121,7 +121,7 @@ func capital(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// grouped writes a number with a space before each three digits.
+// grouped formats a number with spaces between groups of three digits.
 func grouped(n int) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -130,7 +130,7 @@ func grouped(n int) string {
 	return s
 }
 
-// Lasting returns a duration in its largest units; "" for less than a second.
+// Lasting formats a duration in its largest units; "" for less than a second.
 func Lasting(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second)).Round(time.Second)
 	switch {

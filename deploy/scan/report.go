@@ -15,13 +15,12 @@ import (
 // Report is the result of a scan.
 type Report struct {
 	Bundle string `json:"bundle"`
-	// Files are those with requests, Unreadable the entries in any file that could not be
-	// read.
+	// Files counts files with requests, Unreadable entries that could not be read.
 	Files      int `json:"files"`
 	Unreadable int `json:"unreadable"`
 	Sessions   int `json:"sessions"`
-	// Looped counts sessions with a loop; Hinted and Stopped those of them in which a
-	// request would have been hinted or stopped.
+	// Looped counts sessions with a loop, Hinted and Stopped those in which a request would
+	// have been hinted or stopped.
 	Looped  int `json:"looped_sessions"`
 	Hinted  int `json:"hinted_sessions"`
 	Stopped int `json:"stopped_sessions"`
@@ -42,13 +41,13 @@ type Report struct {
 	sessions map[place]bool
 }
 
-// Agent sums up the sessions of one program.
+// Agent has the totals of one program.
 type Agent struct {
 	Name     string `json:"name"`
 	Title    string `json:"title"`
 	Sessions int    `json:"sessions"`
 	Looped   int    `json:"looped_sessions"`
-	// Guard is the command that runs it through Unloop; "" if it is not known.
+	// Guard is the command that runs it through Unloop; "" if not known.
 	Guard string `json:"guard,omitempty"`
 }
 
@@ -56,9 +55,9 @@ type Agent struct {
 type Loop struct {
 	*replay.Incident
 	Agent string `json:"agent,omitempty"`
-	// Text says what was repeated, as messages to people do.
+	// Text says what was repeated, in the words of notifications.
 	Text string `json:"text"`
-	// Did has the numbers of the session's requests at which something would have been done.
+	// Did says at which requests of the session something would have been done.
 	Did Did `json:"at_request"`
 	// SessionRequests is the number of the session's requests.
 	SessionRequests int           `json:"session_requests"`
@@ -67,7 +66,7 @@ type Loop struct {
 	file            File
 }
 
-// Name names the session in few words: its file, unless that says little of it.
+// Name returns a short name of the session: its file, unless that does not identify it.
 func (l *Loop) Name() string {
 	file := filepath.Base(l.First.File)
 	if id, ok := strings.CutPrefix(l.Session, file+"#"); ok && !strings.Contains(file, id) {
@@ -76,12 +75,12 @@ func (l *Loop) Name() string {
 	return file
 }
 
-// places returns the session's place, as labels may name it.
+// places returns the names that labels may have for the session.
 func (l *Loop) places() []place {
 	return []place{{absolute(l.First.File), l.Session}, {"", l.Session}}
 }
 
-// read returns the labels of sessions that were read.
+// read returns the labels of the sessions that were read.
 func (r *Report) read(labels Labels) Labels {
 	out := Labels{}
 	for at, l := range labels {

@@ -15,9 +15,8 @@ import (
 	"github.com/unloop/unloop/deploy/scan/agents"
 )
 
-// requests returns the requests behind the steps of a file, as Anthropic's Messages API has
-// them: one for each answer, with all that was said before. Errors of steps stand in their
-// places.
+// requests turns the steps of a file into requests of Anthropic's Messages API: one for each
+// answer, with everything before it. Errors keep their places.
 func requests(agent string, steps iter.Seq2[agents.Step, error]) iter.Seq2[logs.Request, error] {
 	return func(yield func(logs.Request, error) bool) {
 		w := &writer{agent: agent, yield: yield, conversations: map[string]*conversation{}}
@@ -40,7 +39,7 @@ func requests(agent string, steps iter.Seq2[agents.Step, error]) iter.Seq2[logs.
 	}
 }
 
-// writer writes the requests of all conversations of a file.
+// writer yields the requests of all conversations of a file.
 type writer struct {
 	agent         string
 	yield         func(logs.Request, error) bool
@@ -78,10 +77,10 @@ type conversation struct {
 	at, sent       time.Time // of the newest message, and of the newest request
 	line           int
 	read           int64 // bytes of the file with the newest step
-	// open is the answer whose pieces come, nil for none; unpaid the one before, whose
-	// tokens may still come.
+	// open is the answer that is being read, or nil; unpaid is the one before, whose usage may
+	// still come.
 	open, unpaid *answer
-	results      []byte // the message that they belong into, without its end
+	results      []byte // the message with the newest results, without its end
 }
 
 // answer is an answer of the model.
@@ -93,7 +92,7 @@ type answer struct {
 	calls            []agents.Call
 }
 
-// block is a block of a message's content, other than a result.
+// block is a content block, other than a result.
 type block struct {
 	Type  string         `json:"type"`
 	Text  string         `json:"text,omitzero"`
@@ -130,13 +129,13 @@ func (c *conversation) add(s *agents.Step) {
 	c.at, c.line = s.Time, s.Line
 }
 
-// piece adds a piece of an answer. The pieces of an answer stand together, but for its tokens.
+// piece adds a piece of an answer. The pieces of an answer follow each other, except its usage.
 func (c *conversation) piece(s *agents.Step) {
 	if c.unpaid != nil && c.unpaid.id == s.ID && (c.open == nil || c.open.id != s.ID) {
 		if s.Usage != (agents.Usage{}) {
 			c.unpaid.usage = s.Usage
 		}
-		if late := (answer{text: s.Text, calls: s.Calls}); late.text != "" || len(late.calls) > 0 { // behind a result of the same answer
+		if late := (answer{text: s.Text, calls: s.Calls}); late.text != "" || len(late.calls) > 0 { // after a result of the same answer
 			c.endResults()
 			c.message("assistant", late.blocks())
 		}
@@ -195,7 +194,7 @@ func (a *answer) blocks() []block {
 	return blocks
 }
 
-// answered sends the outcome of the answer whose tokens were waited for.
+// answered sends the outcome of the answer whose usage was waited for.
 func (c *conversation) answered() {
 	a := c.unpaid
 	if a == nil {
@@ -250,7 +249,7 @@ func (c *conversation) message(role string, content []block) {
 		Role    string  `json:"role"`
 		Content []block `json:"content"`
 	}{role, content}, asWritten)
-	if err == nil { // arguments that are no JSON were made strings
+	if err == nil { // arguments that are not JSON were made strings
 		c.added, c.spoken = append(c.added, text), true
 	}
 }
@@ -258,7 +257,7 @@ func (c *conversation) message(role string, content []block) {
 // asWritten leaves arguments as agents wrote them.
 var asWritten = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
 
-// object returns arguments as the object that the API wants.
+// object returns arguments as an object, which the API requires.
 func object(arguments jsontext.Value) jsontext.Value {
 	switch {
 	case len(arguments) == 0:

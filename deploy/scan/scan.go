@@ -1,8 +1,8 @@
-// Package scan finds out where recorded agents went round in circles: what it cost, and what
-// Unloop would have done. It reads files, evaluates them with package replay, which decides by the
-// code of gateways and detectors, and reports.
+// Package scan finds loops in recorded agent sessions, what they cost, and what Unloop would
+// have done. It reads files and evaluates them with package replay, which runs the code of
+// gateways and detectors.
 //
-// Nothing leaves the machine, and nothing is written. It knows no command line.
+// Nothing leaves the machine. It does not know the command line.
 package scan
 
 import (
@@ -32,18 +32,18 @@ type Config struct {
 	// Policies is the file of the bundle; "" is the default policy.
 	Policies    string
 	Embedworker embedworker.Config
-	// Since leaves earlier requests out; zero for none.
+	// Since is the time before which requests are left out; zero leaves out none.
 	Since time.Time
 	// Pace is the assumed time between two requests of a session without times.
 	Pace time.Duration
-	// Progress is called with numbers of bytes that were evaluated, in all those of the files,
-	// by several goroutines; it may be nil.
+	// Progress is called by several goroutines with numbers of evaluated bytes, which add up
+	// to the size of the files. It may be nil.
 	Progress func(n int64)
 }
 
-// Files evaluates files, on all processors, and returns a report on all of them. What can't
-// be read is counted, and the rest is not affected. A request that several sessions have, since
-// one goes on from a copy of another, counts in the first of them.
+// Files evaluates files on all processors and returns one report. Entries that can't be read
+// are counted and skipped. A request that is in several sessions, because one continues a copy
+// of another, counts in the first of them.
 func Files(ctx context.Context, files []File, cfg Config) (*Report, error) {
 	base, err := replay.New(ctx, replay.Config{Policies: cfg.Policies, Pace: cfg.Pace, Embedworker: cfg.Embedworker})
 	if err != nil {
@@ -51,7 +51,7 @@ func Files(ctx context.Context, files []File, cfg Config) (*Report, error) {
 	}
 	defer func() { _ = base.Close() }() // nothing is kept
 	s := &scanner{Config: cfg, base: base}
-	files, faults := divided(files)
+	files, faults := split(files)
 	results := make([]*result, len(files))
 	all := make([]int, len(files))
 	for i := range all {
@@ -80,8 +80,8 @@ func Files(ctx context.Context, files []File, cfg Config) (*Report, error) {
 	return out, nil
 }
 
-// each calls work for each of some numbers, on all processors. A goroutine goes on with the next
-// number, since its stack has grown by then.
+// each calls work with each number, on all processors. Goroutines are reused because their stacks
+// have grown.
 func each(ctx context.Context, numbers []int, work func(i int)) {
 	var workers sync.WaitGroup
 	var begun atomic.Int64
@@ -99,9 +99,9 @@ func each(ctx context.Context, numbers []int, work func(i int)) {
 	workers.Wait()
 }
 
-// divided returns files in the parts that they can be read in, and the number of those that
-// can't be read.
-func divided(files []File) (out []File, faults int) {
+// split returns files split into the parts that can be read separately, and the number of files
+// that can't be read.
+func split(files []File) (out []File, faults int) {
 	for _, f := range files {
 		if f.Agent == nil || f.Agent.Parts == nil {
 			out = append(out, f)
@@ -122,9 +122,9 @@ func divided(files []File) (out []File, faults int) {
 	return out, faults
 }
 
-// owners returns which file each request counts in, by their origins: the one that begins
-// first. shared are the files with requests that count in another, and have to be evaluated
-// without them. If that is all of a file, nothing is left of its result.
+// owners returns the file in which each request counts, by the request's origin: the file that
+// begins first. shared are the files that have to be evaluated again without requests that count
+// elsewhere. If that would leave nothing of a file, its result is cleared.
 func owners(files []File, results []*result) (owners map[uint64]int, shared []int) {
 	order := make([]int, 0, len(files))
 	for i, r := range results {
@@ -155,19 +155,18 @@ func owners(files []File, results []*result) (owners map[uint64]int, shared []in
 	return owners, shared
 }
 
-// result is what is known of a file.
+// result is the result of a file.
 type result struct {
 	report *replay.Report
-	// sessions counts the requests of each session, and shown is what loops repeat, by
-	// their ids.
+	// sessions counts the requests of each session. shown has what each loop repeats, by id.
 	sessions map[string]int
 	shown    map[string]excerpts.Loop
-	newest   map[string]*logs.Request // of each loop, while the file is read
-	// marks are the first requests of a session with each action about a loop.
+	newest   map[string]*logs.Request // the newest request of each loop, while the file is read
+	// marks has the first requests with each action, by loop.
 	marks map[string]Did
-	// texts name loops in words.
+	// texts describes the loops.
 	texts map[string]string
-	// origins are hashes of those of the requests.
+	// origins are the hashes of the requests' origins.
 	origins []uint64
 	faults  int
 }
@@ -180,13 +179,13 @@ func (r *result) begin() (at time.Time) {
 	return at
 }
 
-// meter tells how far a file is evaluated.
+// meter reports the progress of a file.
 type meter struct {
 	at, size int64
 	tell     func(n int64) // may be nil
 }
 
-// upTo notes that the first n bytes were evaluated.
+// upTo reports that the first n bytes were evaluated.
 func (m *meter) upTo(n int64) {
 	if n = min(n, m.size); n > m.at && m.tell != nil {
 		m.tell(n - m.at)
@@ -197,11 +196,11 @@ func (m *meter) upTo(n int64) {
 // scanner evaluates files.
 type scanner struct {
 	Config
-	base *replay.Run // whose policies and embedder all files have
+	base *replay.Run // has the policies and the embedder
 }
 
-// file evaluates a file, without the requests whose origins are to be skipped. read is called
-// with the number of bytes that were evaluated.
+// file evaluates a file without the requests for whose origins skip, if not nil, returns true.
+// read is called with the number of bytes evaluated so far.
 func (s *scanner) file(ctx context.Context, f File, read func(n int64), skip func(origin uint64) bool) *result {
 	r := &result{sessions: map[string]int{}, shown: map[string]excerpts.Loop{}, newest: map[string]*logs.Request{}, marks: map[string]Did{}, texts: map[string]string{}}
 	var findings []*checkpb.Finding
@@ -243,7 +242,7 @@ func (s *scanner) file(ctx context.Context, f File, read func(n int64), skip fun
 	return r
 }
 
-// hashOf returns a hash of the origin of a request; 0 if that is not known.
+// hashOf returns a hash of the origin of a request, or 0 if that is not known.
 func hashOf(f File, q *logs.Request) uint64 {
 	if q.Origin == "" {
 		return 0
@@ -253,10 +252,10 @@ func hashOf(f File, q *logs.Request) uint64 {
 
 var seed = maphash.MakeSeed()
 
-// maxKept is how many requests are kept of loops that may go on.
+// maxKept is the number of loops whose newest request is kept before its rounds are read.
 const maxKept = 64
 
-// show reads the rounds of the requests that are kept.
+// show reads the rounds of the kept requests.
 func (r *result) show(ctx context.Context, run *replay.Run, path string) {
 	for id, q := range r.newest {
 		if rounds, err := run.Rounds(ctx, path, q); err == nil { // the decision stands without them
@@ -266,7 +265,7 @@ func (r *result) show(ctx context.Context, run *replay.Run, path string) {
 	clear(r.newest)
 }
 
-// found marks the findings about a request, and keeps it for the rounds that it shows.
+// found records the findings about a request, and keeps the request to read its rounds later.
 func (r *result) found(run *replay.Run, path string, q *logs.Request, findings []*checkpb.Finding) {
 	findings = slices.DeleteFunc(slices.Clone(findings), func(f *checkpb.Finding) bool { return f.GetLoopId() == "" })
 	if len(findings) == 0 {
@@ -288,7 +287,7 @@ func nameOf(path string, q *logs.Request) string {
 	return fmt.Sprintf("line %d", q.Line)
 }
 
-// open returns the requests of a file.
+// open returns the requests in a file.
 func open(f File) iter.Seq2[logs.Request, error] {
 	if f.Agent != nil {
 		return requests(f.Agent.Name, f.Agent.Read(f.Path, f.Part))
@@ -301,7 +300,7 @@ func open(f File) iter.Seq2[logs.Request, error] {
 		}
 		defer func() { _ = in.Close() }() // it was only read
 		all := counted{Reader: in}
-		var before int64 // the entry of the request
+		var before int64 // offset of the current entry
 		line, read := 0, int64(0)
 		for q, err := range logs.Open(bufio.NewReader(&all)) {
 			if q.Line != line {
@@ -315,7 +314,7 @@ func open(f File) iter.Seq2[logs.Request, error] {
 	}
 }
 
-// counted counts the bytes that were read.
+// counted counts the bytes that are read.
 type counted struct {
 	io.Reader
 	n int64

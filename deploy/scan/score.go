@@ -7,31 +7,30 @@ import (
 	"slices"
 )
 
-// Score is how a detector of a policy does on labelled sessions.
+// Score says how well a detector of a policy does on labelled sessions.
 type Score struct {
 	Policy   string `json:"policy"`
 	Detector string `json:"detector"`
-	// Found counts the stuck sessions in which it found a loop, of Stuck ones; False the honest
-	// ones, of Honest ones.
+	// Found counts the sessions in which it found a loop among the Stuck ones, False among the
+	// Honest ones.
 	Found  int `json:"found"`
 	Stuck  int `json:"stuck"`
 	False  int `json:"false"`
 	Honest int `json:"honest"`
-	// Late is the number of requests between the first stale one and the finding; nil if it is
-	// not known.
+	// Late is the number of requests from the first stale one to the finding; nil if not known.
 	Late      *Median  `json:"late_requests,omitempty"`
 	Precision Interval `json:"precision"`
 	Recall    Interval `json:"recall"`
 }
 
-// Interval is a share with its 95 % confidence interval, by Wilson's score.
+// Interval is a share with its 95 % confidence interval (Wilson score).
 type Interval struct {
 	Share float64 `json:"share"`
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
 }
 
-// wilson returns the share of k in n. Without any, it may be all between 0 and 1.
+// wilson returns the share of k in n. For n = 0, the interval is from 0 to 1.
 func wilson(k, n int) Interval {
 	if n == 0 {
 		return Interval{0, 0, 1}
@@ -42,9 +41,8 @@ func wilson(k, n int) Interval {
 	return Interval{p, max(0, (middle-half)/scale), min(1, (middle+half)/scale)}
 }
 
-// Median is a median of numbers with its 95 % confidence interval by order statistics, which
-// assumes nothing of their distribution. Fewer than six numbers have no such interval: Low and
-// High are nil then.
+// Median is a median with its 95 % confidence interval by order statistics, which works for any
+// distribution. With fewer than six numbers there is none, and Low and High are nil.
 type Median struct {
 	Median int  `json:"median"`
 	Low    *int `json:"low,omitempty"`
@@ -75,9 +73,9 @@ func medianOf(numbers []int) *Median {
 	return out
 }
 
-// Measure compares what was found with labels: for each detector of each policy, and for each
-// policy as a whole (detector "any"). unread is the number of labels about sessions that were
-// not read, which count nowhere.
+// Measure compares findings with labels, for each detector of each policy and for each policy as
+// a whole (detector "any"). unread is the number of labels whose sessions were not read; these
+// do not count.
 func Measure(r *Report, labels Labels) (scores []Score, unread int) {
 	type key struct{ policy, detector string }
 	found := map[key]map[place]int{}
@@ -105,7 +103,7 @@ func Measure(r *Report, labels Labels) (scores []Score, unread int) {
 	return scores, len(labels) - len(read)
 }
 
-// score counts the labelled sessions in which something was found.
+// score compares the findings of one detector with labels.
 func score(policy, detector string, found map[place]int, labels Labels) Score {
 	s := Score{Policy: policy, Detector: detector}
 	var late []int

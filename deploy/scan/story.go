@@ -8,11 +8,11 @@ import (
 	"github.com/unloop/unloop/schemas/excerpts"
 )
 
-// longestStory bounds what is shown of a call or a prompt, in characters.
+// longestStory is the most that is shown of a call or a prompt, in characters.
 const longestStory = 60
 
-// What names what the loop repeats: the command or another argument of its newest call, or
-// else the beginning of the prompt. It is "" if nothing is known of it.
+// What returns what the loop repeats: the command or another argument of its newest call, or
+// else the beginning of the prompt. It is "" if that is not known.
 func (l *Loop) What() string {
 	for _, r := range slices.Backward(l.Shown.Rounds) {
 		if r.Tool != "" && (len(l.Tools) == 0 || l.has(r.Tool)) {
@@ -34,7 +34,7 @@ func (l *Loop) has(tool string) bool {
 	return false
 }
 
-// telling are the arguments that say most about a call.
+// telling are the arguments that say most about a call, the best first.
 var telling = []string{"command", "cmd", "file_path", "path", "query", "pattern", "url"}
 
 // call returns a call in a few words.

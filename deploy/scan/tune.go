@@ -20,7 +20,7 @@ type Setting struct {
 	set func(*policy.Spec, float64)
 }
 
-// Settings are the thresholds that Tune tries, one after the other.
+// Settings are the thresholds that Tune tries, in this order.
 var Settings = []Setting{
 	{"prompt.max_hits", []float64{3, 4, 5, 8, 12},
 		func(s *policy.Spec) (float64, bool) {
@@ -59,7 +59,7 @@ func number(on bool, get func() int) (float64, bool) {
 	return float64(get()), true
 }
 
-// Outcome is what a bundle does with labelled sessions.
+// Outcome counts what a bundle does with labelled sessions.
 type Outcome struct {
 	Stuck          int `json:"stuck"`
 	Found          int `json:"found"`
@@ -68,7 +68,7 @@ type Outcome struct {
 	FalselyFound   int `json:"falsely_found"`
 	FalselyStopped int `json:"falsely_stopped"`
 
-	// early is higher the earlier stuck sessions are stopped, and the later honest ones.
+	// early grows the earlier stuck sessions are stopped, and the later honest ones.
 	early float64
 }
 
@@ -77,15 +77,14 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("%d of %d stuck sessions found and %d stopped, %d of %d honest ones found and %d stopped", o.Found, o.Stuck, o.Stopped, o.FalselyFound, o.Honest, o.FalselyStopped)
 }
 
-// worth weighs an outcome: an honest session that is stopped costs as much as five stuck ones
-// that are missed, one that is only hinted as much as one. When sessions are stopped decides
-// between outcomes that are alike otherwise, so that two settings which only together let
-// something pass are found one after the other.
+// worth rates an outcome: stopping an honest session costs as much as missing five stuck ones,
+// hinting it as much as missing one. Between equal outcomes, it decides when sessions are
+// stopped. So two settings that let something pass only together are found one by one.
 func (o Outcome) worth() float64 {
 	return (float64(o.Found)+float64(o.Stopped)/2)/float64(max(1, o.Stuck)) - (float64(o.FalselyFound)+5*float64(o.FalselyStopped))/float64(max(1, o.Honest)) + o.early/100
 }
 
-// lacks returns what a half of the sessions can't tell.
+// lacks returns warnings about what a half of the sessions can't show.
 func (o Outcome) lacks(half string) (all []string) {
 	if o.Stuck == 0 {
 		all = append(all, half+" has no stuck session: nothing says which loops are missed")
@@ -96,7 +95,7 @@ func (o Outcome) lacks(half string) (all []string) {
 	return all
 }
 
-// outcome counts what was done with labelled sessions of one half.
+// outcome counts what was done with the labelled sessions of one half.
 func outcome(r *Report, labels Labels, second bool) (o Outcome) {
 	did := map[place]Did{}
 	for _, l := range r.Loops {
@@ -123,7 +122,7 @@ func outcome(r *Report, labels Labels, second bool) (o Outcome) {
 	return o
 }
 
-// soon is higher the sooner a session is stopped; 0 if it is not.
+// soon is higher the sooner a session is stopped, and 0 if it is not.
 func soon(d Did) float64 {
 	if d.Stopped == 0 {
 		return 0
@@ -138,7 +137,7 @@ func one(b bool) int {
 	return 0
 }
 
-// inSecond says in which half of a set a session is, by its name.
+// inSecond reports whether a session is in the second half of a set, by a hash of its name.
 func inSecond(session string) bool {
 	sum := sha256.Sum256([]byte(session))
 	return sum[0]&1 == 1
@@ -150,13 +149,13 @@ type Tuned struct {
 	Before  Outcome  `json:"before"`
 	After   Outcome  `json:"after"`
 	Adopted []Choice `json:"adopted"`
-	// Warnings say what the labels can't tell.
+	// Warnings say what the labels can't show.
 	Warnings []string `json:"warnings,omitempty"`
 	Bundle   string   `json:"-"`
 }
 
-// Choice is a setting that was changed, with the outcomes on the half that was searched, and
-// the sessions with which the bundle does something else then.
+// Choice is a changed setting, with the outcomes on the half that was searched, and the sessions
+// that the change affects.
 type Choice struct {
 	Policy  string   `json:"policy"`
 	Setting string   `json:"setting"`
@@ -167,7 +166,7 @@ type Choice struct {
 	Changes []Change `json:"changes"`
 }
 
-// Why says what the setting was and is, and what it does with the half that was searched.
+// Why says what was changed and what that does on the half that was searched.
 func (c *Choice) Why() string {
 	why := fmt.Sprintf("%s %g, was %g. Before: %s. After: ", c.Setting, c.To, c.From, c.Before)
 	if c.After.String() == c.Before.String() {
@@ -176,9 +175,9 @@ func (c *Choice) Why() string {
 	return why + c.After.String() + "."
 }
 
-// Tune searches thresholds of a bundle on one half of labelled sessions, one setting after the
-// other, and reports how they do on the other half. It returns a bundle with the reasons as
-// comments.
+// Tune searches thresholds of a bundle on one half of the labelled sessions, one setting after
+// another, and reports how well they do on the other half. It returns the bundle with the reasons
+// as comments, and changes the given one.
 func Tune(ctx context.Context, files []File, labels Labels, bundle *policy.Bundle, cfg Config) (*Tuned, error) {
 	t := tuner{ctx: ctx, files: files, cfg: cfg}
 	best, err := t.scan(bundle)
@@ -215,7 +214,7 @@ func Tune(ctx context.Context, files []File, labels Labels, bundle *policy.Bundl
 	return out, err
 }
 
-// commented returns the bundle with the reasons for what was changed above it.
+// commented returns the bundle below the reasons for its changes.
 func (t *Tuned) commented(bundle *policy.Bundle) (string, error) {
 	text, err := bundle.Commented()
 	if err != nil {
@@ -236,7 +235,7 @@ type tuner struct {
 	cfg   Config
 }
 
-// best returns the best value of a setting, with the report by it.
+// best returns the best value of a setting and its report.
 func (t *tuner) best(bundle *policy.Bundle, i int, s Setting, from float64, known *Report, labels Labels) (float64, *Report, error) {
 	best, report := from, known
 	for _, value := range s.Values {
@@ -262,7 +261,7 @@ func (t *tuner) best(bundle *policy.Bundle, i int, s Setting, from float64, know
 	return best, report, nil
 }
 
-// clone returns a bundle as it is read.
+// clone returns a copy of a bundle, or an error if it is not valid.
 func clone(bundle *policy.Bundle) (*policy.Bundle, error) {
 	text, err := bundle.Commented()
 	if err != nil {

@@ -1,8 +1,6 @@
 // Package scripted is an upstream with scripted answers: an http.Handler that speaks the
-// formats of the known providers, plain and streamed, and keeps every request exactly as
-// it came. Tests and the demonstration use it in place of a model.
-//
-// It knows nothing of gateways or loops.
+// formats of the known providers, plain and streamed, and keeps every request exactly as it
+// came. Tests and `unloop demo` use it in place of a model.
 package scripted
 
 import (
@@ -112,8 +110,8 @@ func (u *Upstream) WaitRequests(ctx context.Context, n int) ([]Request, error) {
 	return u.wait(ctx, func() []Request { return u.requests }, n)
 }
 
-// WaitLeft waits for n clients that hang up before their answer is complete, and returns
-// the requests of all that did.
+// WaitLeft waits until n clients have hung up before their answer was complete, and returns
+// their requests.
 func (u *Upstream) WaitLeft(ctx context.Context, n int) ([]Request, error) {
 	return u.wait(ctx, func() []Request { return u.left }, n)
 }
@@ -147,8 +145,8 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// record reads and keeps a request. If the body is cut off, its beginning is kept and the
-// error returned.
+// record reads and keeps a request. If the body is cut off, it keeps the beginning and returns
+// the error.
 func (u *Upstream) record(r *http.Request) (Request, error) {
 	body, err := io.ReadAll(r.Body)
 	req := Request{

@@ -4,18 +4,18 @@ import (
 	"encoding/json"
 )
 
-// Conversation is one whose requests have only the messages that each adds. They come in
-// their order.
+// Conversation is a conversation whose requests have only the messages that they add, and come in
+// order.
 type Conversation struct {
-	// Members are those of each body, beside model and messages, and Offered those that the
-	// first body of the conversation may have alone; both are written with a comma behind each.
+	// Members are further JSON members of every body, beside model and messages; Offered are
+	// those that only the first body needs. Each member ends with a comma.
 	Members, Offered string
-	// State is what a reader of the requests keeps of the conversation.
+	// State belongs to the reader of the requests.
 	State any
 }
 
-// Body returns a body with messages for a model, and how many bytes of a body with all
-// messages are around these. first says that the conversation begins with it.
+// Body returns a body with messages for a model. frame is the number of bytes around the messages
+// in the whole request's body. first says that this is the beginning of the conversation.
 func (c *Conversation) Body(model string, messages [][]byte, first bool) (body []byte, frame int) {
 	name := ""
 	if model != "" {

@@ -1,12 +1,11 @@
 // Package logs reads recorded LLM traffic as a sequence of requests, which package
 // replay evaluates.
 //
-// It reads these kinds of input, which it recognises by their content: our own
-// recordings ([record.Record]), sessions as OpenAI messages, LiteLLM's logs, exports of
-// Langfuse and Helicone, and OpenTelemetry exports with GenAI spans. All are JSON: one value a line, one array,
-// or one value over many lines. It reads in one pass and holds one value at a time; of
-// OpenTelemetry, one span. It knows nothing of detectors, policies, NATS or HTTP
-// servers.
+// It recognizes inputs by content: our own recordings ([record.Record]), sessions as OpenAI
+// messages, LiteLLM's logs, exports of Langfuse and Helicone, and OpenTelemetry exports with
+// GenAI spans. All are JSON: one value per line, one array, or one value over many lines. It
+// reads in one pass and holds one value at a time; of OpenTelemetry, one span. It knows neither
+// detectors nor policies.
 package logs
 
 import (
@@ -40,20 +39,19 @@ const (
 // Request is one recorded request, or the answer to an earlier one.
 type Request struct {
 	Source Source
-	// Answer is set if the entry is not a request but the answer to an earlier one. Of
-	// the other fields, only Source, Line, Read and Time are set then.
+	// Answer is set if the entry is the answer to an earlier request. Then only Source, Line,
+	// Read and Time are set beside it.
 	Answer *Answer
-	// ID identifies the request for its answer; "" if the answer is not a separate line. Origin
-	// identifies it in all copies of its session; "" if nothing does.
+	// ID identifies the request for its answer; "" if the answer is not a separate entry. Origin
+	// identifies it in all copies of its session; "" if not known.
 	ID, Origin string
 	// Line is the line of the request in the input, from 1: the first line of a value
 	// over many lines.
 	Line int
-	// Read is how many bytes of the input were read with the request; 0 if its reader does
-	// not count them.
+	// Read is the number of bytes of the input up to the end of the request; 0 if not known.
 	Read int64
-	// Share is how much of its entry an entry with several requests has up to the request; 0 for
-	// all.
+	// Share is the part of its entry up to the end of the request, if the entry has several; 0
+	// means all.
 	Share float64
 	// Time is the time of the request; zero if it is not recorded, as in sessions.
 	Time time.Time
@@ -128,8 +126,8 @@ func (e *Error) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err
 // Unwrap returns the cause, one of the errors above or that of reading.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Limit is the size limit of an entry in bytes. A session of 2 000 messages with a
-// megabyte of results stays far below it.
+// Limit is the size limit of an entry in bytes. A session of 2,000 messages with a megabyte of
+// results stays far below it.
 const Limit = 64 << 20
 
 // Open returns the requests in r, in their order. A faulty entry yields an [*Error] in

@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// waitingRequests and waitingBytes bound the requests that wait for older ones: a log
-	// may have them in the order of their answers, and some answers take minutes.
+	// waitingRequests and waitingBytes bound the requests that wait for older ones. A log may
+	// be in the order of answers, and some answers take minutes.
 	waitingRequests = 4096
 	waitingBytes    = 64 << 20
 )
 
-// InOrder sorts requests by their times, as far as a limited number of waiting requests
-// allows. Requests without a time, and errors, keep their places.
+// InOrder sorts requests by time as far as the limits on waiting requests allow. Requests without
+// a time, and errors, keep their places.
 func InOrder(requests iter.Seq2[Request, error]) iter.Seq2[Request, error] {
 	return func(yield func(Request, error) bool) {
 		var w waiting
@@ -25,7 +25,7 @@ func InOrder(requests iter.Seq2[Request, error]) iter.Seq2[Request, error] {
 				}
 				continue
 			}
-			q.Body = bytes.Clone(q.Body) // it is only lent
+			q.Body = bytes.Clone(q.Body) // it is only valid until the next one
 			w.add(&q)
 			if !w.drain(waitingRequests, waitingBytes, yield) {
 				return
@@ -41,7 +41,7 @@ type waiting struct {
 	bytes int
 }
 
-// add puts a request behind those that are not newer.
+// add inserts a request after those that are not newer.
 func (w *waiting) add(q *Request) {
 	w.bytes += q.size()
 	at, _ := slices.BinarySearchFunc(w.list, q, func(waits, q *Request) int {
@@ -67,7 +67,7 @@ func (w *waiting) drain(requests, size int, yield func(Request, error) bool) boo
 	return true
 }
 
-// size returns how many bytes a request holds.
+// size returns the number of bytes that a request holds.
 func (q *Request) size() int {
 	n := len(q.Body)
 	for _, m := range q.Added {

@@ -1,8 +1,8 @@
-// Package agents reads the sessions that coding agents keep on a machine, as steps: what
-// somebody said, what the model answered, and what calls returned. Each agent has a file with
-// its format and a line in All.
+// Package agents reads the sessions that coding agents store, as steps: what somebody said,
+// what the model answered, and what calls returned. Each agent has a file with its format and an
+// entry in All.
 //
-// It reads files alone. It knows neither detectors nor reports, and writes nothing.
+// It only reads files. It knows neither detectors nor reports.
 package agents
 
 import (
@@ -23,30 +23,29 @@ import (
 	"github.com/unloop/unloop/deploy/replay/logs"
 )
 
-// Agent is a program that keeps its sessions.
+// Agent is a program that stores its sessions.
 type Agent struct {
-	// Name is a short name, Title what people call it.
+	// Name is an identifier, Title the name for people.
 	Name, Title string
 	// Guard is the command that runs it through Unloop.
 	Guard string
-	// Folders are where it keeps them, relative to the home folder. The variable Env, if it
-	// is set, names the folder that takes the place of the first segment of each.
+	// Folders are relative to the home folder. If the variable Env is set, it replaces the
+	// first segment of each.
 	Folders []string
 	Env     string
-	// Keeps reports whether a file, by its path below a folder, has sessions.
+	// Keeps reports whether a file in one of the folders has sessions, by its path.
 	Keeps func(path string) bool
-	// Recognizes reports whether a file elsewhere has sessions, by its name and its
-	// beginning.
+	// Recognizes reports whether a file elsewhere has sessions, by its name and beginning.
 	Recognizes func(name string, begin []byte) bool
-	// Parts returns the parts of a file with many sessions, which can be read one by one; nil if
-	// its files are read as a whole.
+	// Parts returns the parts of a file that can be read separately. It is nil if files are read
+	// as a whole.
 	Parts func(path string) ([]Part, error)
-	// Read yields the steps of a part of a file in their order, with errors in the place of what
-	// can't be read. Of a file without parts, the part is "".
+	// Read yields the steps of a part of a file in order, and errors for what can't be read. The
+	// part is "" for a file without parts.
 	Read func(path, part string) iter.Seq2[Step, error]
 }
 
-// Part is a part of a file, which has a share of its size.
+// Part is a part of a file with its share of the size.
 type Part struct {
 	Name  string
 	Share float64
@@ -55,7 +54,7 @@ type Part struct {
 // All are the agents whose sessions can be read.
 var All = []*Agent{&claude, &codex, &gemini, &opencode, &copilot, &sweAgent, &openHands}
 
-// Of returns the agent whose sessions a file has; nil for none.
+// Of returns the agent that wrote a file, or nil.
 func Of(path string) (*Agent, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -75,7 +74,7 @@ func Of(path string) (*Agent, error) {
 	return nil, nil
 }
 
-// Kind says who speaks in a step.
+// Kind is the kind of a step.
 type Kind uint8
 
 // The kinds of steps.
@@ -86,7 +85,7 @@ const (
 	Answered
 	// Returned is the result of a call.
 	Returned
-	// Compacted replaces all before it by a summary.
+	// Compacted replaces everything before it with a summary.
 	Compacted
 	// Ended says that the file has no further step of the session.
 	Ended
@@ -99,16 +98,15 @@ type Step struct {
 	Session string
 	Time    time.Time
 	Line    int
-	// Read is how many bytes of the file were read with it; 0 if that is not known.
+	// Read is the offset of its end in the file; 0 if not known.
 	Read int64
 	Text string
 	// Quoted is the text of a result as a JSON string; nil for Text.
 	Quoted jsontext.Value
-	// ID is that of an answer, whose pieces have the same, or of the call that a result is
-	// for.
+	// ID is the id of an answer, which all its pieces share, or of the call that a result is for.
 	ID string
-	// Origin identifies an answer in all copies of its session, such as those that a resumed
-	// session begins with; "" if nothing does.
+	// Origin identifies an answer in all copies of its session, such as the one that a resumed
+	// session begins with; "" if not known.
 	Origin string
 	Calls  []Call
 	Failed bool
@@ -123,7 +121,7 @@ type Call struct {
 	Arguments jsontext.Value
 }
 
-// Usage is what an answer cost; zero if that is not recorded.
+// Usage is what an answer used; zero if not recorded.
 type Usage struct {
 	// Input are all input tokens, with those read from a cache (Cached), and those written to
 	// one for five minutes (Written) or an hour (WrittenHour).
@@ -134,14 +132,14 @@ type Usage struct {
 // Limit bounds a line, and a file that is one value, in bytes.
 const Limit = logs.Limit
 
-// decode reads a JSON text. Agents write what they were given: names may occur twice, and
-// invalid UTF-8 is replaced.
+// decode reads JSON. Names may occur twice, and invalid UTF-8 is replaced, because agents write
+// what they were given.
 func decode(data []byte, v any) error { return json.Unmarshal(data, v, lenient) }
 
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// lines reads a file of JSON lines: read is called with each, which is lent to it, and yields its
-// steps. Lines that can't be read are errors, and the rest goes on.
+// lines reads a file of JSON lines. It calls read with each line, which is valid until read returns,
+// to yield the line's steps. Lines that can't be read yield errors.
 func lines(path string, read func(line []byte, n int, yield func(Step) bool) error) iter.Seq2[Step, error] {
 	return func(yield func(Step, error) bool) {
 		f, err := os.Open(path)
@@ -172,7 +170,7 @@ func lines(path string, read func(line []byte, n int, yield func(Step) bool) err
 	}
 }
 
-// whole reads a file that is one JSON value, whose steps take the more of it the more there are.
+// whole reads a file that is one JSON value. Progress is estimated from the number of steps.
 func whole[T any](path string, steps func(v *T) []Step) iter.Seq2[Step, error] {
 	return func(yield func(Step, error) bool) {
 		v := new(T)
@@ -193,7 +191,7 @@ func whole[T any](path string, steps func(v *T) []Step) iter.Seq2[Step, error] {
 	}
 }
 
-// readFile returns a file that is not longer than Limit.
+// readFile reads a file of at most Limit bytes.
 func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -207,8 +205,8 @@ func readFile(path string) ([]byte, error) {
 	return text, err
 }
 
-// result reads a content as text does. A string stays quoted if it is quoted as we would do it: most
-// of what is read are such strings.
+// result reads a content like text, but keeps a string quoted if we would quote it the same way. Most
+// of the data are such strings.
 type result struct {
 	text   text
 	quoted jsontext.Value

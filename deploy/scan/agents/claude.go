@@ -12,9 +12,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// claude is Claude Code. It writes a line for each message, and for an answer one for each
-// block, with the answer's id and its usage in all of them. Sub-agents have files of their own
-// or, in earlier versions, lines marked as a side chain.
+// claude is Claude Code. It writes a line for each message, but for an answer one for each block,
+// all with the answer's id and usage. Sub-agents have separate files or, in earlier versions,
+// lines marked as a side chain.
 var claude = Agent{
 	Name: "claude", Title: "Claude Code", Guard: "unloop exec -- claude",
 	Folders: []string{".claude/projects"}, Env: "CLAUDE_CONFIG_DIR",
@@ -76,7 +76,7 @@ func (c *claudeContent) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return json.UnmarshalDecode(d, &(*c)[0].Text)
 }
 
-// errCut is the error for a line without its end.
+// errCut is the error for an incomplete line.
 var errCut = errors.New("the line was cut off")
 
 func readClaude(line []byte, yield func(Step) bool) error {

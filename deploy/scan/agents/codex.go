@@ -13,8 +13,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// codex is OpenAI's Codex. A rollout has the items of the Responses API as they came, and
-// the tokens of each answer behind them.
+// codex is OpenAI's Codex. A rollout has the items of the Responses API in order, with the usage
+// of each answer after them.
 var codex = Agent{
 	Name: "codex", Title: "Codex", Guard: "unloop exec -- codex",
 	Folders: []string{".codex/sessions", ".codex/archived_sessions"}, Env: "CODEX_HOME",
@@ -36,15 +36,15 @@ func isRollout(path string) bool {
 	return strings.HasPrefix(name, "rollout-") && strings.HasSuffix(name, ".jsonl")
 }
 
-// codexReader knows what the lines before said.
+// codexReader has the state from earlier lines.
 type codexReader struct {
 	session, model string
-	// answer names the items that are one answer: those until a result or a message comes.
+	// answer numbers answers: all items until a result or a message are one.
 	answer int
-	// spoken is the id of the newest answer: its tokens may come behind a result.
+	// spoken is the id of the newest answer. Its usage may come after a result.
 	spoken string
-	// said covers all items so far, and called says that one of them has the id of a call. A
-	// session that is forked begins with the items of another, under its own name and times.
+	// said is a hash of all items so far, and called says that one has a call's id. A forked
+	// session begins with the items of another, under its own name and times.
 	said   maphash.Hash
 	called bool
 }
@@ -134,7 +134,7 @@ func (r *codexReader) item(step Step, p *codexItem, n int, yield func(Step) bool
 	}
 	if step.Kind == Answered {
 		r.spoken = step.ID
-		if r.called { // the provider's ids tell it from equal words of another session
+		if r.called { // the provider's ids distinguish it from equal words of another session
 			step.Origin = strconv.FormatUint(r.said.Sum64(), 36)
 		}
 	}

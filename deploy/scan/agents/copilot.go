@@ -23,22 +23,22 @@ var copilot = Agent{
 	},
 }
 
-// copilotReader knows what the events before said.
+// copilotReader has the state from earlier events.
 type copilotReader struct {
 	session, model string
-	// answers are the newest answers of the agent and of each of its sub-agents, which are named
-	// by the calls that began them, and asked what these calls ask for.
+	// answers has the newest answer of the agent ("") and of each sub-agent, by the call that
+	// started it; asked has the prompts of these calls.
 	answers, asked map[string]string
-	// paid is what calls of the model cost whose answers are still to come.
+	// paid has the usage of model calls whose answers are still to come.
 	paid map[string]copilotUsage
 }
 
-// mostPaid bounds the calls of the model whose answers are awaited: some, such as those that name
-// a session, have none.
+// mostPaid bounds the model calls whose answers are awaited. Some, such as those that name a
+// session, never get one.
 const mostPaid = 64
 
-// copilotUsage is what an answer cost. Its event follows it in earlier versions (assistant.usage),
-// and comes before it in later ones (session.usage_record).
+// copilotUsage is the usage of an answer. Its event follows the answer in earlier versions
+// (assistant.usage) and precedes it in later ones (session.usage_record).
 type copilotUsage struct {
 	Call    string `json:"apiCallId"`
 	Input   int    `json:"inputTokens"`
@@ -144,7 +144,7 @@ func (r *copilotReader) answer(step *Step, d *copilotData) {
 	}
 }
 
-// pay notes what an answer that is still to come cost.
+// pay records the usage of an answer that is still to come.
 func (r *copilotReader) pay(u copilotUsage) {
 	if len(r.paid) >= mostPaid {
 		clear(r.paid)
@@ -152,7 +152,7 @@ func (r *copilotReader) pay(u copilotUsage) {
 	r.paid[u.Call] = u
 }
 
-// ask notes what a call asks a sub-agent for; other calls have no prompt.
+// ask records the prompt of a call that starts a sub-agent. Other calls have none.
 func (r *copilotReader) ask(id string, arguments jsontext.Value) {
 	var a struct {
 		Prompt string `json:"prompt"`

@@ -10,8 +10,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// gemini is the Gemini CLI. It writes a line for each message, an answer again when its calls
-// have their results, and earlier versions one document for each chat.
+// gemini is the Gemini CLI. It writes a line for each message, and an answer again once its calls
+// have results. Earlier versions wrote one document for each chat.
 var gemini = Agent{
 	Name: "gemini", Title: "Gemini CLI", Guard: "unloop exec -- gemini",
 	Folders: []string{".gemini/tmp"},
@@ -30,7 +30,7 @@ var gemini = Agent{
 	},
 }
 
-// geminiReader knows the session, and the answer whose calls have no results yet.
+// geminiReader has the session and the newest answer.
 type geminiReader struct {
 	session string
 	last    *geminiMessage
@@ -97,7 +97,7 @@ func (r *geminiReader) all(messages []geminiMessage, session string) (all []Step
 	return all
 }
 
-// steps returns those of a message. An answer that comes again has the results of its calls.
+// steps returns the steps of a message. An answer that comes again has results of its calls.
 func (r *geminiReader) steps(m *geminiMessage, session string) (all []Step) {
 	step := Step{Session: session, Time: m.Timestamp}
 	switch m.Type {

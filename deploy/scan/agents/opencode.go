@@ -15,9 +15,8 @@ import (
 	"github.com/ncruces/go-sqlite3"
 )
 
-// opencode keeps its sessions in a SQLite database. Earlier versions had a file for each
-// session, message and part of one below a folder named storage, in folders of the same names,
-// and later ones leave these where they are.
+// opencode stores its sessions in a SQLite database. Earlier versions had a file for each
+// session, message and part below a folder named storage, and later ones leave these files there.
 var opencode = Agent{
 	Name: "opencode", Title: "opencode", Guard: "unloop exec -- opencode",
 	Folders: []string{".local/share/opencode"}, Env: "",
@@ -43,20 +42,19 @@ var opencode = Agent{
 	},
 }
 
-// isStored reports whether a path is that of a file of a kind in opencode's storage.
+// isStored reports whether a path is a file of a kind in opencode's storage.
 func isStored(path, kind string) bool {
 	folder := filepath.Dir(filepath.Dir(path))
 	return filepath.Ext(path) == ".json" && filepath.Base(folder) == kind && filepath.Base(filepath.Dir(folder)) == "storage"
 }
 
-// IsPiece reports whether a file has a piece of a session that another file names.
+// IsPiece reports whether a file has only a piece of a session.
 func IsPiece(path string) bool { return isStored(path, "message") || isStored(path, "part") }
 
-// opencodeMessages is the number of messages that a part of a database has, if its sessions
-// are short.
+// opencodeMessages is the number of messages after which a part of a database ends with its session.
 const opencodeMessages = 2000
 
-// opencodeParts returns parts with whole sessions, by their ids.
+// opencodeParts returns parts of whole sessions, named by the sessions' ids.
 func opencodeParts(path string) (parts []Part, err error) {
 	if filepath.Ext(path) == ".json" {
 		return nil, nil
@@ -141,7 +139,7 @@ type opencodePart struct {
 type opencodeReader struct {
 	yield  func(Step, error) bool
 	done   bool
-	answer int // of the message, which has one for each of its steps
+	answer int // number of the answer in its message, which has one for each step
 }
 
 // send yields steps, or an error in the place of one.
@@ -154,7 +152,7 @@ func (r *opencodeReader) send(err error, steps ...Step) {
 	}
 }
 
-// database reads sessions of a database, which nothing is written to.
+// database reads sessions of a database without writing to it.
 func (r *opencodeReader) database(path, part string) error {
 	db, err := openDatabase(path)
 	if err != nil {
@@ -186,8 +184,7 @@ func (r *opencodeReader) database(path, part string) error {
 	return nil
 }
 
-// rows calls read with each row of a query about an id. What can't be read is an error in its
-// place.
+// rows calls read with each row of a query for an id, and yields its errors.
 func (r *opencodeReader) rows(query *sqlite3.Stmt, of string, read func(id string, data []byte) error) error {
 	if err := query.BindText(1, of); err != nil {
 		return err
@@ -248,8 +245,8 @@ func (r *opencodeReader) message(data []byte) (m opencodeMessage, err error) {
 	return m, decode(data, &m)
 }
 
-// part yields the steps of a part of a message. A session that is forked has copies of its
-// messages and their times, under ids of their own.
+// part yields the steps of a part of a message. A forked session has copies of messages with
+// their times, under new ids.
 func (r *opencodeReader) part(session string, m *opencodeMessage, data []byte) error {
 	var p opencodePart
 	if err := decode(data, &p); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// sweAgent is SWE-agent, whose trajectories have the history of messages. Nothing keeps them
-// in a known folder.
+// sweAgent is SWE-agent, whose trajectories have the history of messages. They have no standard
+// folder.
 var sweAgent = Agent{
 	Name: "swe-agent", Title: "SWE-agent", Guard: "unloop exec -- sweagent run",
 	Keeps:      func(string) bool { return false },
@@ -58,7 +58,7 @@ func (t *sweTrajectory) steps(session string) (all []Step) {
 	return all
 }
 
-// arguments returns arguments as JSON; what is none becomes a string.
+// arguments returns arguments as JSON. If they are not JSON, they become a string.
 func arguments(s string) jsontext.Value {
 	if v := jsontext.Value(s); v.IsValid(lenient) {
 		return v
@@ -68,7 +68,7 @@ func arguments(s string) jsontext.Value {
 }
 
 // openHands is OpenHands, whose trajectories are lists of events: actions, and observations
-// that name the action which caused them.
+// with the id of the action that caused them.
 var openHands = Agent{
 	Name: "openhands", Title: "OpenHands", Guard: "unloop exec -- openhands",
 	Keeps: func(string) bool { return false },
@@ -111,7 +111,7 @@ type openHandsEvent struct {
 	} `json:"tool_call_metadata"`
 }
 
-// step returns the step of an event; false for those of the program itself.
+// step returns the step of an event, or false for events of the program itself.
 func (e *openHandsEvent) step(session string) (Step, bool) {
 	at, _ := time.Parse("2006-01-02T15:04:05", strings.SplitN(e.Timestamp, ".", 2)[0]) // zero if it has another form
 	var args struct {
