@@ -13,9 +13,9 @@ import (
 
 const versionVariable = "github.com/unloop/unloop/schemas/kit/service.version"
 
-// build compiles the command without debug information, once for all that is published: what
-// is compiled for one platform serves no other. A larger heap takes a quarter off the
-// compiler's time. It uses cgo, which the ONNX embedder needs, only for this machine's platform.
+// build compiles the command for a platform, without debug information. A larger heap takes a
+// quarter off the compiler's time. It uses cgo, which the ONNX embedder needs, only for this
+// machine's platform.
 func (r *release) build(ctx context.Context, t target, binary string) error {
 	_, err := output(ctx, filepath.Join(r.root, "deploy"),
 		[]string{"GOOS=" + t.os, "GOARCH=" + t.arch, "GOWORK=off", "CGO_ENABLED=" + cgo(ctx, t)},
@@ -23,7 +23,7 @@ func (r *release) build(ctx context.Context, t target, binary string) error {
 	return err
 }
 
-// cgo returns "1" where cgo can be used, and else "0".
+// cgo returns "1" if cgo can be used, else "0".
 func cgo(ctx context.Context, t target) string {
 	if t.os != runtime.GOOS || t.arch != runtime.GOARCH {
 		return "0"
@@ -38,8 +38,8 @@ func cgo(ctx context.Context, t target) string {
 	return "1"
 }
 
-// inspect reads from the binary what it was built for and of. It fails if that is not the
-// target, because binaries for other platforms cannot be started here.
+// inspect returns the build information in the binary. It fails if the binary is not for the
+// target: those for other platforms cannot be started here.
 func inspect(t target, binary string) (*debug.BuildInfo, error) {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {

@@ -17,8 +17,8 @@ type file struct {
 	body []byte
 }
 
-// contents returns the files of a platform's archive: the command, the licences, a bill
-// of materials (CycloneDX) and how the command was built.
+// contents returns the files of a platform's archive: the command, licences, a bill of
+// materials (CycloneDX) and build information.
 func (r *release) contents(ctx context.Context, t target, binary string, build *debug.BuildInfo) ([]file, error) {
 	command, err := os.ReadFile(binary)
 	if err != nil {

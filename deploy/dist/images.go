@@ -8,7 +8,7 @@ import (
 // image is a container image of a release: a target of deploy/images/Dockerfile.
 type image struct{ name, target string }
 
-// images are those that the Helm chart and compose.yaml use.
+// images are the images that the Helm chart and compose.yaml use.
 var images = []image{
 	{"unloop", "unloop"}, {"unloop-gateway", "gateway"}, {"unloop-detector", "detector"}, {"unloop-embedworker", "embedworker"}, {"unloop-notifier", "notifier"},
 }
@@ -23,7 +23,7 @@ type bakeTarget struct {
 	Tags       []string          `json:"tags"`
 }
 
-// writeBake writes the names of the images as a bake file: in a checkout of the revision,
+// writeBake writes a bake file with the names of the images: in a checkout of the revision,
 // "docker buildx bake -f docker-bake.json --push" builds and publishes them.
 func (r *release) writeBake() error {
 	targets, all := map[string]bakeTarget{}, []string{}

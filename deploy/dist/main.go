@@ -4,7 +4,7 @@
 //
 //	dist [-out DIR] [-version VERSION] [-targets linux/amd64,…] [-url URL] [-registry NAME] [-trimpath=false]
 //
-// It knows only the unloop command, and publishes nothing.
+// It publishes nothing.
 package main
 
 import (

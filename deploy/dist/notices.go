@@ -15,8 +15,8 @@ import (
 
 var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)([.-].*)?$`)
 
-// notices returns the licences of Go and of every module in the binary. It errs if a
-// module has none: such a module must not be distributed.
+// notices returns the licences of Go and of every module in the binary. It fails if a module
+// has none, because such a module must not be distributed.
 func (r *release) notices(ctx context.Context, build *debug.BuildInfo) ([]byte, error) {
 	goroot, err := output(ctx, r.root, nil, "go", "env", "GOROOT")
 	if err != nil {

@@ -12,7 +12,7 @@ var launcher []byte
 //go:embed npm/README.md
 var npmReadme []byte
 
-// manifest is what a package.json says.
+// manifest is the content of a package.json.
 type manifest struct {
 	Name                 string            `json:"name"`
 	Version              string            `json:"version"`
@@ -29,10 +29,10 @@ type manifest struct {
 
 const npmDescription = "A gateway in front of LLM traffic that stops looping agents."
 
-// repository is what npm compares with the provenance of a package.
+// repository must match the provenance of a package, which npm checks.
 const repository = "git+https://github.com/unloop/unloop.git"
 
-// platformPackage is the name of the npm package with the binary of one platform.
+// platformPackage returns the name of the npm package with the binary of one platform.
 func platformPackage(t target) string { return "@unloop/" + t.npmOS() + "-" + t.npmCPU() }
 
 // writePlatformPackage writes the npm package with the binary of one platform. npm
@@ -52,8 +52,8 @@ func (r *release) writePlatformPackage(t target, files []file) error {
 	return r.pack(fmt.Sprintf("unloop-%s-%s-%s.tgz", t.npmOS(), t.npmCPU(), r.version), m, kept)
 }
 
-// writePackage writes the npm package that users install. It has no binary: it depends
-// on the packages of all platforms, and starts the one that is there.
+// writePackage writes the npm package that users install. It has no binary: it depends on the
+// packages of all platforms, of which npm installs one, and starts that.
 func (r *release) writePackage(targets []target) error {
 	m := manifest{
 		Name: "unloop", Version: r.version, License: "Apache-2.0", Description: npmDescription,

@@ -16,12 +16,12 @@ import (
 // release is a release built from one revision of the source.
 type release struct {
 	root, out, version, revision string
-	// url is where the files will be published, registry where the images will.
+	// url is the address at which the files will be published, registry that of the images.
 	url, registry string
 	// trim leaves the paths of this machine out of the binaries.
 	trim bool
-	// made is the time of the revision. All files have it, so that the same source
-	// gives the same archives.
+	// made is the time of the revision. All files have it, so that the same source gives the
+	// same archives.
 	made time.Time
 	// sums are the checksums of the results, by their names relative to out.
 	sums map[string]string
@@ -52,8 +52,7 @@ func newRelease(ctx context.Context, out, version string) (*release, error) {
 	}, os.MkdirAll(out, 0o755)
 }
 
-// add builds the command for a platform, inspects it, and writes its archive and its
-// packages.
+// add builds the command for a platform, and writes its archive and packages.
 func (r *release) add(ctx context.Context, t target) error {
 	dir, err := os.MkdirTemp("", "unloop-dist")
 	if err != nil {
@@ -83,8 +82,8 @@ func (r *release) add(ctx context.Context, t target) error {
 	return r.writePlatformPackage(t, content)
 }
 
-// finish writes the npm package that users name, the Homebrew formula, the names of the
-// images, the SDKs and the checksums.
+// finish writes the files for all platforms: the main npm package, the Homebrew formula, the
+// names of the images, the SDKs and the checksums.
 func (r *release) finish(targets []target) error {
 	if err := errors.Join(r.writePackage(targets), r.writeFormula(targets), r.writeBake(), r.writeSDKs()); err != nil {
 		return err
@@ -96,8 +95,8 @@ func (r *release) finish(targets []target) error {
 	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(sums.String()), 0o644)
 }
 
-// output runs a command in a folder and returns what it prints. The error has what the
-// command prints to stderr.
+// output runs a command in a folder and returns its standard output. The error contains its
+// standard error.
 func output(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)

@@ -14,8 +14,8 @@ import (
 // sdks is the folder of the SDKs, relative to the repository.
 const sdks = "schemas/client"
 
-// writeSDKs writes the SDKs as packages: one of npm, and a wheel with the source archive
-// that PyPI has beside it.
+// writeSDKs writes the packages of the SDKs: one for npm, and a wheel and a source archive for
+// PyPI.
 func (r *release) writeSDKs() error {
 	if err := r.writeNpmSDK(); err != nil {
 		return fmt.Errorf("the SDK for JavaScript: %w", err)
@@ -26,7 +26,7 @@ func (r *release) writeSDKs() error {
 	return nil
 }
 
-// writeNpmSDK writes the files that the SDK's package.json lists, with the release's version.
+// writeNpmSDK packs the files that the SDK's package.json lists, with the release's version.
 func (r *release) writeNpmSDK() error {
 	folder := filepath.Join(r.root, sdks, "js")
 	text, err := os.ReadFile(filepath.Join(folder, "package.json"))
@@ -50,7 +50,7 @@ func (r *release) writeNpmSDK() error {
 	return r.write("unloop-client-"+r.version+".tgz", "package", files, writeTarGz)
 }
 
-// writePythonSDK writes the SDK in PyPI's formats: a wheel has its files' hashes in RECORD
+// writePythonSDK writes the SDK in PyPI's formats. A wheel has the hashes of its files in RECORD
 // (https://packaging.python.org/specifications/binary-distribution-format/).
 func (r *release) writePythonSDK() error {
 	folder := filepath.Join(r.root, sdks, "python")
@@ -109,7 +109,7 @@ var prerelease = regexp.MustCompile(`^(\d+\.\d+\.\d+)-(alpha|beta|rc)\.?(\d+)$`)
 
 // pythonVersion returns a semantic version as PyPI writes it
 // (https://packaging.python.org/specifications/version-specifiers/): 1.2.3-rc.1 is 1.2.3rc1,
-// and other versions before a release are local ones.
+// and other prereleases become local versions.
 func pythonVersion(version string) string {
 	if m := prerelease.FindStringSubmatch(version); m != nil {
 		return m[1] + map[string]string{"alpha": "a", "beta": "b", "rc": "rc"}[m[2]] + m[3]

@@ -1,5 +1,5 @@
-// Package materials writes the bill of materials (SBOM, CycloneDX) of a Go binary: the
-// modules that the linker recorded in it. It knows neither archives nor images.
+// Package materials writes the bill of materials (SBOM, CycloneDX) of a Go binary, from the
+// modules that the linker recorded in it.
 package materials
 
 import (
@@ -10,8 +10,7 @@ import (
 	cyclonedx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// Document returns the bill of materials of a binary as JSON: of its name, its version and
-// the time when its source was made. A zero time is left out.
+// Document returns the bill of materials of a binary as JSON. A zero time is omitted.
 func Document(build *debug.BuildInfo, name, version string, made time.Time) ([]byte, error) {
 	bom := cyclonedx.NewBOM()
 	bom.Metadata = &cyclonedx.Metadata{
@@ -41,8 +40,8 @@ func component(path, version string) cyclonedx.Component {
 	}
 }
 
-// External returns the modules in the binary that are not ours. A module that is
-// replaced is listed as what replaces it.
+// External returns the third-party modules in the binary; for a replaced module, its
+// replacement.
 func External(build *debug.BuildInfo) []*debug.Module {
 	var modules []*debug.Module
 	for _, module := range build.Deps {

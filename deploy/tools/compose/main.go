@@ -1,5 +1,5 @@
-// Command compose prints a compose file as Docker Compose reads it, as JSON: with the
-// variables of the environment filled in, and the services of all profiles.
+// Command compose prints a compose file as JSON, as Docker Compose reads it: with environment
+// variables filled in, and with the services of all profiles.
 //
 //	compose FILE
 package main

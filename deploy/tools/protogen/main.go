@@ -1,10 +1,9 @@
-// Command protogen generates the Go code of protobuf messages in this process: it needs neither
-// protoc nor plugins. It does not know what the messages are for.
+// Command protogen generates the Go code of protobuf messages without protoc and plugins.
 //
 //	protogen PROTO_DIR OUT_DIR GO_MODULE
 //
-// It generates code for each .proto file below PROTO_DIR. GO_MODULE is the import path
-// of OUT_DIR.
+// It generates code for each .proto file below PROTO_DIR. GO_MODULE is the import path of
+// OUT_DIR.
 package main
 
 import (
@@ -75,7 +74,7 @@ func compile(ctx context.Context, protoDir string) (*pluginpb.CodeGeneratorReque
 	return request, nil
 }
 
-// add adds a file to a request, behind those that it imports.
+// add adds a file to a request, after its imports.
 func add(request *pluginpb.CodeGeneratorRequest, file protoreflect.FileDescriptor, added map[string]bool) {
 	if added[file.Path()] {
 		return

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// finding is a place that breaks a rule.
+// finding is a violation of a rule.
 type finding struct {
 	path string
 	line int
@@ -27,14 +27,14 @@ type report struct {
 	required requirements
 }
 
-// unfinished matches the words that mark unfinished work. They are joined here, so that
-// this file does not contain them.
+// unfinished matches markers of unfinished work. They are split here, so that this file does not
+// contain them.
 var unfinished = regexp.MustCompile(`\b(` + strings.Join([]string{"TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"}, "|") + `)\b`)
 
-// skipped are folders without text of our own.
+// skipped are folders that are not checked.
 var skipped = []string{".git", "bin", "dist", "node_modules", "testdata"}
 
-// textual are the endings of files in which markers are looked for.
+// textual are the suffixes of files that are searched for markers.
 var textual = []string{".go", ".sh", ".yaml", ".yml", ".proto", ".js", ".cjs", ".mjs", ".md", "Makefile", "Dockerfile", "/run"}
 
 // checkTree applies every rule to every file of the tree.

@@ -18,14 +18,14 @@ const (
 	maxFunctionMedian = 10
 )
 
-// nativeFolder is the one place from which C is called, so that all else builds
-// without a C compiler.
+// nativeFolder is the only package that may call C, so that all others build without a C
+// compiler.
 const nativeFolder = "embedworker/internal/onnx"
 
 // functionSizes are the lengths of all functions, in lines.
 type functionSizes []int
 
-// at returns the length that the given share of functions do not exceed.
+// at returns the length that a share of the functions does not exceed.
 func (s functionSizes) at(share float64) int {
 	if len(s) == 0 {
 		return 0
@@ -71,8 +71,8 @@ func (r *report) checkGo(name string, text []byte) error {
 	return nil
 }
 
-// checkNative finds calls of C. The linter sees such files only after cgo has
-// rewritten them, without the import.
+// checkNative finds calls of C. The linter sees such files only after cgo has rewritten them
+// without the import.
 func (r *report) checkNative(fset *token.FileSet, file *ast.File) {
 	for _, spec := range file.Imports {
 		at := fset.Position(spec.Pos())

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// lineCount is how many lines of the production code hold code, and how many
-// hold only a comment. Generated code, tests and blank lines do not count.
+// lineCount counts the lines of production code, and those with only a comment. Generated
+// code, tests and blank lines do not count.
 type lineCount struct{ code, comment int }
 
 func (c lineCount) String() string {
@@ -48,6 +48,6 @@ func (c *lineCount) add(text []byte) {
 	}
 }
 
-// isEmpty reports whether a function has nothing to do. Such functions do not
-// count among the lengths, so that they can't lower the median.
+// isEmpty reports whether a function has an empty body. Such functions do not count, so that they
+// can't lower the median.
 func isEmpty(fn *ast.FuncDecl) bool { return fn.Body != nil && len(fn.Body.List) == 0 }

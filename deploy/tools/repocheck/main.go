@@ -1,9 +1,7 @@
-// Command repocheck checks the rules of style that the linter, which sees one package at
-// a time, cannot check: the sizes of files and of functions as a whole, calls of C,
-// markers of unfinished work, registries in lock files, and the versions that modules
-// require. It also counts the lines of production code.
-//
-// It reads source text alone and does not know what the code does.
+// Command repocheck checks rules that the linter, which sees one package at a time, cannot
+// check: the sizes of files and of functions as a whole, calls of C, markers of unfinished work,
+// registries in lock files, and the versions that modules require. It also counts the lines of
+// production code.
 package main
 
 import (

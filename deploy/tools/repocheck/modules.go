@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// toolModules holds modules that pin a tool each. Nothing is compiled together with them.
+// toolModules is the folder of modules that each pin a tool. Nothing else imports them.
 const toolModules = "deploy/tools/"
 
 // requirement matches a line of a go.mod file that requires a version of a module.
@@ -22,7 +22,7 @@ type required struct {
 	line          int
 }
 
-// add notes what one file requires.
+// add adds the requirements of one file.
 func (r requirements) add(file string, text []byte) {
 	if strings.HasPrefix(file, toolModules) {
 		return
@@ -34,9 +34,9 @@ func (r requirements) add(file string, text []byte) {
 	}
 }
 
-// check returns the places with another version than the first file that requires the
-// module. With two versions, everything that imports the module is compiled twice, and
-// what was tested in one module is not what another runs.
+// check returns the requirements that differ from the first one of the same module. With two
+// versions, everything that imports the module is compiled twice, and one module tests other
+// code than another runs.
 func (r requirements) check() []finding {
 	var found []finding
 	for _, module := range slices.Sorted(maps.Keys(r)) {

@@ -11,17 +11,17 @@ import (
 
 // agent is a program to which exec can give a base URL.
 type agent struct {
-	// packages are the names under which runners such as npx start it.
+	// packages are its package names, by which runners such as npx start it.
 	packages []string
-	// arguments follow the program's name.
+	// arguments are inserted after the program's name.
 	arguments func(url string) []string
-	// variables are set in its environment.
+	// variables are added to its environment.
 	variables func(url string, environ []string) []string
-	// advice says how it takes a base URL. GATEWAY stands for the gateway's address.
+	// advice says how to set its base URL. GATEWAY stands for the gateway's address.
 	advice string
 }
 
-// agents are the known programs, by their names.
+// agents are the known programs, by name.
 var agents = map[string]agent{
 	"codex": {
 		packages:  []string{"@openai/codex"},
@@ -71,7 +71,7 @@ var agents = map[string]agent{
 // runners start the program that their first argument names.
 var runners = []string{"npx", "bunx", "pnpx", "uvx", "pipx"}
 
-// agentOf returns the known agent that a command line starts, and the index of its name.
+// agentOf returns the known agent that a command line starts, and the index of the agent's name.
 func agentOf(args []string) (known agent, at int, ok bool) {
 	name := program(args[0])
 	if known, ok = agents[name]; ok {
@@ -93,7 +93,7 @@ func agentOf(args []string) (known agent, at int, ok bool) {
 	return agent{}, 0, false
 }
 
-// program returns the name of a program, without its folder and Windows' endings.
+// program returns the name of a program without its folder and the extensions of Windows.
 func program(path string) string {
 	name := strings.ToLower(filepath.Base(path))
 	for _, ending := range []string{".exe", ".cmd", ".bat"} {
@@ -110,7 +110,7 @@ func withoutVersion(spec string) string {
 	return spec
 }
 
-// lead returns a command line and an environment that lead a known agent to the gateway.
+// lead adds to a command line and an environment what leads a known agent to the gateway.
 func lead(args, environ []string, url string) (leadingArgs, leadingEnviron []string) {
 	a, at, ok := agentOf(args)
 	if !ok {
@@ -128,8 +128,8 @@ func lead(args, environ []string, url string) (leadingArgs, leadingEnviron []str
 	return args, environ
 }
 
-// advice says how a command takes the base URL of a gateway. The address of a gateway that was
-// started for the command changes each time, so no file can have it.
+// advice says how to point a command at a gateway. A gateway that was started for the command
+// has another address each time, which no configuration file can name.
 func advice(args []string, gateway string, own bool) string {
 	if a, _, ok := agentOf(args); ok {
 		if own {
@@ -144,7 +144,7 @@ func advice(args []string, gateway string, own bool) string {
 	return baseURLAdvice()
 }
 
-// baseURLAdvice says how an unknown command takes a base URL.
+// baseURLAdvice says how to point an unknown command at a gateway.
 func baseURLAdvice() string {
 	var names []string
 	for _, u := range gateway.Upstreams() {
@@ -156,8 +156,8 @@ func baseURLAdvice() string {
 	return "it must take its base URL from " + strings.Join(names[:last], ", ") + " or " + names[last] + ", as the SDKs do unless the code names another one; docs/agents.md has recipes"
 }
 
-// opencodeConfig returns opencode's configuration with base URLs, beside what the
-// environment says already; none if that can't be read.
+// opencodeConfig adds base URLs to opencode's configuration in the environment. It returns
+// none if that can't be read.
 func opencodeConfig(url string, environ []string) []string {
 	const name = "OPENCODE_CONFIG_CONTENT"
 	config := map[string]any{}
@@ -174,8 +174,8 @@ func opencodeConfig(url string, environ []string) []string {
 	return []string{name + "=" + string(text)}
 }
 
-// copilotProvider returns the address of a provider whose key the environment has; none if it has
-// its address too: the key may be none for the gateway's upstream.
+// copilotProvider returns the provider address for Copilot CLI if the environment has a provider
+// key. It returns none if an address is set, too: the key may not suit the gateway's upstream.
 func copilotProvider(url string, environ []string) []string {
 	const address = "COPILOT_PROVIDER_BASE_URL"
 	if variable(environ, "COPILOT_PROVIDER_API_KEY") == "" || variable(environ, address) != "" {
@@ -187,7 +187,7 @@ func copilotProvider(url string, environ []string) []string {
 	return []string{address + "=" + url}
 }
 
-// member returns an object's member of a name, as an object.
+// member returns a member of an object, which is created if it is not an object.
 func member(of map[string]any, name string) map[string]any {
 	if found, ok := of[name].(map[string]any); ok {
 		return found

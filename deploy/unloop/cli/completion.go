@@ -16,13 +16,13 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"Shell: bash, zsh or fish."`
 }
 
-// Help explains how the output is used.
+// Help explains how to install the script.
 func (c *completionCmd) Help() string {
 	return "For this shell only: source <(unloop completion bash), the same for zsh, and unloop completion fish | source. " +
 		"For all new shells, put that line into ~/.bashrc or ~/.zshrc, or write the output to ~/.config/fish/completions/unloop.fish."
 }
 
-// The scripts ask the command for candidates: the words up to the cursor follow "--".
+// The scripts pass the words up to the cursor, after "--", to the hidden command complete-words.
 var completionScripts = map[string]string{
 	"bash": `_unloop() {
 	local IFS=$'\n'
@@ -49,12 +49,12 @@ func (c *completionCmd) Run(std streams) error {
 	return err
 }
 
-// completeCmd prints the candidates for the last of some words.
+// completeCmd prints the completions of the last word of a command line.
 type completeCmd struct {
 	Words []string `arg:"" optional:"" passthrough:""`
 }
 
-// Run prints the candidates, one a line.
+// Run prints the completions, one per line.
 func (c *completeCmd) Run(ctx context.Context, parsed *kong.Context, std streams) error {
 	words := c.Words
 	if len(words) > 0 && words[0] == "--" {
@@ -77,7 +77,7 @@ func (c *completeCmd) Run(ctx context.Context, parsed *kong.Context, std streams
 	return nil
 }
 
-// candidates lists the completions after some words of a command line.
+// candidates returns the words that can follow the words before the cursor.
 func candidates(ctx context.Context, node *kong.Node, before []string, last string) (all []string) {
 	var open *kong.Flag // the flag whose value comes next
 	arguments := 0
@@ -90,7 +90,7 @@ func candidates(ctx context.Context, node *kong.Node, before []string, last stri
 		case child != nil:
 			node = child
 		case passesOn(node):
-			return nil // the words are another command's
+			return nil // the remaining words are another command's
 		default:
 			arguments++
 		}
@@ -124,11 +124,12 @@ func childOf(node *kong.Node, name string) *kong.Node {
 	return nil
 }
 
+// passesOn reports whether a command passes its arguments on to another program.
 func passesOn(node *kong.Node) bool {
 	return slices.ContainsFunc(node.Positional, func(v *kong.Value) bool { return v.Passthrough })
 }
 
-// flagsOf lists the flags of a command, of its parents, and of its default command.
+// flagsOf returns the flags of a command, its parents and its default subcommand.
 func flagsOf(node *kong.Node) (all []*kong.Flag) {
 	for _, level := range node.AllFlags(true) {
 		all = append(all, level...)
@@ -139,7 +140,7 @@ func flagsOf(node *kong.Node) (all []*kong.Flag) {
 	return all
 }
 
-// valueFlag returns the flag of a word if its value is the next word.
+// valueFlag returns the flag that a word names, if the next word is its value.
 func valueFlag(node *kong.Node, word string) *kong.Flag {
 	for _, flag := range flagsOf(node) {
 		if (word == "--"+flag.Name || flag.Short != 0 && word == "-"+string(flag.Short)) && !flag.IsBool() {
@@ -149,7 +150,7 @@ func valueFlag(node *kong.Node, word string) *kong.Flag {
 	return nil
 }
 
-// valuesOf lists the values that a flag or an argument can have.
+// valuesOf returns the possible values of a flag or an argument.
 func valuesOf(v *kong.Value, last string) []string {
 	switch {
 	case v.Enum != "":
@@ -160,7 +161,7 @@ func valuesOf(v *kong.Value, last string) []string {
 	return nil
 }
 
-// argumentsOf lists the values of an argument. The ids of loops are those of the open ones.
+// argumentsOf returns the possible values of an argument: for loops, the ids of the open ones.
 func argumentsOf(ctx context.Context, node *kong.Node, v *kong.Value, last string) []string {
 	if node.Parent == nil || node.Parent.Name != "loops" {
 		return valuesOf(v, last)
@@ -181,7 +182,7 @@ func argumentsOf(ctx context.Context, node *kong.Node, v *kong.Value, last strin
 	return ids
 }
 
-// files lists the files whose paths begin with a text; folders end in a slash.
+// files returns the paths with a prefix; those of folders end in a slash.
 func files(prefix string) []string {
 	found, err := filepath.Glob(prefix + "*")
 	if err != nil {

@@ -23,16 +23,16 @@ type execCmd struct {
 	CheckTimeout time.Duration `default:"50ms" help:"How long a request waits for a decision of the started gateway."`
 	Reject       string        `default:"auto" placeholder:"auto|synthetic|STATUS" help:"Answer of the started gateway to rejected requests: auto (whatever ends the client), synthetic (a message in place of the model's), or an error with this status."`
 	LogFormat    string        `default:"text" enum:"text,json" help:"Format of the log: text or json."`
-	LogLevel     string        `default:"error" enum:"debug,info,warn,error" help:"Lowest level of log lines, which appear between the command's output."`
+	LogLevel     string        `default:"error" enum:"debug,info,warn,error" help:"Lowest level of log lines, which appear among the command's output."`
 	Command      []string      `arg:"" passthrough:"" help:"Command and its arguments, after --."`
 }
 
-// exitCode is an exit code as an error; everything is printed already.
+// exitCode is an error that only sets the exit code, after everything was printed.
 type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
-// Exit codes of shells (POSIX, Shell Command Language, 2.8.2).
+// Exit codes that shells use (POSIX, Shell Command Language, 2.8.2).
 const (
 	exitUsage         = 2
 	exitNotExecutable = 126
@@ -65,7 +65,7 @@ func (c *execCmd) Run(ctx context.Context, std streams) error {
 	if err := guard.measure(ctx); err != nil {
 		return errors.Join(err, guard.stop())
 	}
-	// From here on signals go to the command, whose end is the end of all.
+	// From here on signals go to the command, and exec ends with it.
 	ctx = context.WithoutCancel(ctx)
 	defer guard.close(ctx, command, std)
 	args, environ := lead(command, environ(os.Environ(), guard.meter.URL()), guard.meter.URL())
@@ -104,7 +104,7 @@ func passOn(signals <-chan os.Signal, to *os.Process, done <-chan struct{}) {
 		select {
 		case s := <-signals:
 			if !fromTerminal(s) {
-				_ = to.Signal(s) // one that has ended needs none
+				_ = to.Signal(s) // it may have ended
 			}
 		case <-done:
 			return

@@ -13,7 +13,7 @@ import (
 )
 
 type helpCmd struct {
-	Command []string `arg:"" optional:"" help:"Command, with its subcommand."`
+	Command []string `arg:"" optional:"" help:"Command, and its subcommand."`
 }
 
 // Run prints the help of a command, or of all.
@@ -24,7 +24,7 @@ func (c *helpCmd) Run(parsed *kong.Context) error {
 			return fmt.Errorf("no command is named %s; `unloop help` lists them all", strings.Join(c.Command, " "))
 		}
 	}
-	// The help is printed as the flag is read; what is missing of the command is no error.
+	// Parse prints the help as soon as it reads the flag; missing arguments are no error.
 	_, _ = parsed.Parse(append(c.Command, "--help"))
 	return nil
 }
@@ -41,10 +41,10 @@ func (c *versionCmd) Run(std streams) error {
 	return err
 }
 
-// hyphenated finds a value that the parser took for a flag.
+// hyphenated matches the error for a value that the parser took for a flag.
 var hyphenated = regexp.MustCompile(`(--[a-z-]+): expected .* got "-([^"]+)"`)
 
-// hyphenMend returns what to write for a value that begins with a hyphen; "" for other faults.
+// hyphenMend returns a remedy for a value that begins with a hyphen; "" for other errors.
 func hyphenMend(text string) string {
 	m := hyphenated.FindStringSubmatch(text)
 	switch {
@@ -57,9 +57,9 @@ func hyphenMend(text string) string {
 	}
 }
 
-// wrongFlags prints why a command line can't be used, and where its help is.
+// wrongFlags prints the error in a command line, and where to find help.
 func wrongFlags(w io.Writer, err error) {
-	// The parser calls a value of a type that it does not know a value.
+	// The parser has no better name for a value of our own types.
 	text := strings.Replace(err.Error(), "expected value value", "expected a value", 1)
 	fmt.Fprintln(w, "unloop:", text+hyphenMend(text))
 	command := "unloop"

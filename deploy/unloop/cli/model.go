@@ -13,18 +13,18 @@ import (
 	"github.com/unloop/unloop/embedworker/pull"
 )
 
-// modelCmd lists the commands for the embedding model.
+// modelCmd has the commands for the embedding model.
 type modelCmd struct {
 	Pull modelPullCmd `cmd:"" help:"Download ONNX Runtime and all-MiniLM-L6-v2 and verify their SHA-256."`
 }
 
 type modelPullCmd struct {
-	From     string `placeholder:"DIR|URL" help:"Folder or server to copy the files from, instead of their public addresses."`
+	From     string `placeholder:"DIR|URL" help:"Folder or server with the files. Default: their public addresses."`
 	Dir      string `placeholder:"DIR" help:"Where to install. Default: unloop in the user's data folder, where embedding workers look for it."`
 	Platform string `default:"${platform}" placeholder:"OS/ARCH" help:"Platform of the runtime. Default: this one."`
 }
 
-// Run installs missing files and says how to use them.
+// Run installs missing files, and prints how to use them.
 func (c *modelPullCmd) Run(ctx context.Context, std streams) error {
 	dir, err := c.dir()
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *modelPullCmd) dir() (string, error) {
 	return filepath.Abs(c.Dir)
 }
 
-// fileBars draws a progress bar for each file, on a line of its own.
+// fileBars draws a progress bar for each file.
 type fileBars struct {
 	w    io.Writer
 	name string
@@ -71,13 +71,13 @@ func (b *fileBars) draw(p pull.Progress) {
 			progressbar.OptionSetWidth(30), progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100*time.Millisecond))
 		_ = b.bar.RenderBlank()
 	}
-	_ = b.bar.Set64(p.Done) // errors of the terminal change nothing
+	_ = b.bar.Set64(p.Done) // a terminal that cannot be written to shows no bar
 	if p.Ready {
 		b.end()
 	}
 }
 
-// end ends the line of the bar that is drawn.
+// end ends the line of the current bar.
 func (b *fileBars) end() {
 	if b.bar != nil {
 		fmt.Fprintln(b.w)

@@ -15,8 +15,8 @@ type notifyCmd struct {
 }
 
 type notifyCheckCmd struct {
-	Files     []string       `arg:"" name:"file" type:"existingfile" help:"Files, YAML or JSON. The secrets that they name must exist."`
-	AllowCIDR []netip.Prefix `name:"allow-cidr" placeholder:"CIDR" help:"Networks given to the notifier with --allow-cidr."`
+	Files     []string       `arg:"" name:"file" type:"existingfile" help:"Files, YAML or JSON. Secrets that they refer to must exist."`
+	AllowCIDR []netip.Prefix `name:"allow-cidr" placeholder:"CIDR" help:"Networks that the notifier is given with --allow-cidr."`
 }
 
 // Run checks files and prints every fault.

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// scene is an agent of the demonstration: what it does, and its requests in turn.
+// scene is an agent of the demo with its requests.
 type scene struct {
 	// session names the agent's conversation.
 	session string
@@ -16,7 +16,7 @@ type scene struct {
 
 // turn is one request.
 type turn struct {
-	// says is what the agent does in this turn, in short.
+	// says describes the request in a few words.
 	says     string
 	messages []message
 }
@@ -40,7 +40,7 @@ type function struct {
 	Arguments string `json:"arguments"`
 }
 
-// scenes lists the agents of the demonstration: one that works, and four that loop.
+// scenes returns the agents of the demo: one that works, and four that loop.
 func scenes() []scene {
 	const task = "Make the tests of the billing service pass."
 	retry := "That was not valid JSON. Try again."
@@ -55,7 +55,7 @@ func scenes() []scene {
 	}
 }
 
-// prompts are the turns of an agent that sends one prompt each.
+// prompts returns the turns of an agent that sends single prompts.
 func prompts(texts ...string) []turn {
 	var all []turn
 	for _, text := range texts {
@@ -64,8 +64,8 @@ func prompts(texts ...string) []turn {
 	return all
 }
 
-// rounds are the turns of an agent that makes calls in turn. Each request has the history
-// with the results so far.
+// rounds returns n turns of an agent that cycles through tool calls. Each request contains the
+// history with the results so far.
 func rounds(task string, n int, calls ...function) []turn {
 	results := map[string]string{"read_file": "retries: 3", "edit": "done", "run_tests": "FAIL TestTotal: got 12.5, want 13", "undo": "done"}
 	history := []message{{Role: "user", Content: task}}
@@ -81,7 +81,7 @@ func rounds(task string, n int, calls ...function) []turn {
 	return all
 }
 
-// rewordings are the turns of an agent that says one thing in other words.
+// rewordings returns the turns of an agent that keeps rephrasing one request.
 func rewordings(what string) []turn {
 	var all []string
 	for _, before := range []string{

@@ -26,24 +26,24 @@ type statusCmd struct {
 	watched
 }
 
-// overview is the status of the whole system, as JSON.
+// overview is the state of the whole system, as JSON.
 type overview struct {
 	// Running says that a gateway and a detector are ready.
 	Running bool            `json:"running"`
 	Parts   []status.Status `json:"parts"`
-	// OpenLoops are the loops whose window is not over, and StoppedRequests their
-	// requests that were stopped.
+	// OpenLoops is the number of loops whose window is not over, StoppedRequests that of their
+	// stopped requests.
 	OpenLoops       int `json:"open_loops"`
 	StoppedRequests int `json:"stopped_requests"`
 	Blocks          int `json:"blocks"`
 	Exemptions      int `json:"exemptions"`
-	// Partitions are those of each bucket of state; nil before there are streams.
+	// Partitions describes the partitions of buckets; nil before there are streams.
 	Partitions *partition.State `json:"partitions,omitempty"`
-	// Copies are what streams copy from other regions.
+	// Copies are the streams that are copied from other regions.
 	Copies []natskit.Copy `json:"copies,omitempty"`
 }
 
-// Run shows what is running. Its exit code is 1 if requests are not checked.
+// Run shows the state of the system. The exit code is 1 if requests are not checked.
 func (c *statusCmd) Run(ctx context.Context, std streams) error {
 	js, err := c.connect(ctx)
 	if err != nil {
@@ -135,7 +135,7 @@ func printOverview(out *printer, o *overview, now time.Time) {
 	out.printf("Set by operators:   %s, %s\n", plural(o.Blocks, "block"), plural(o.Exemptions, "exemption"))
 }
 
-// printPartitions prints the number of partitions, and how far their growth is.
+// printPartitions prints the number of partitions, and the progress of their growth.
 func printPartitions(out *printer, state *partition.State) {
 	if state == nil {
 		return
@@ -158,7 +158,7 @@ func printCopies(out *printer, copies []natskit.Copy, now time.Time) {
 	}
 }
 
-// printLacking prints what the parts miss in NATS, and their remarks.
+// printLacking prints the problems that parts report about NATS, and their remarks.
 func printLacking(out *printer, parts []status.Status) {
 	refused, lacking := uint64(0), map[string]bool{}
 	for _, p := range parts {

@@ -20,26 +20,26 @@ import (
 	"github.com/unloop/unloop/schemas/openloop"
 )
 
-// writeDelay is longer than gateways and detectors take to store the last hits of a loop: 250 ms
-// and 500 ms.
+// writeDelay is longer than gateways (250 ms) and detectors (500 ms) take to store the last
+// hits of a loop.
 const writeDelay = time.Second
 
-// maxWaits bounds the number of waits of writeDelay.
+// maxWaits bounds the number of times to wait for writeDelay.
 const maxWaits = 5
 
-// tally counts what incidents save while a command runs. It follows them, because they
-// are removed some time after their end.
+// tally collects the incidents that change while a command runs, and their savings. It watches
+// them, because an incident is removed some time after its end.
 type tally struct {
 	js    jetstream.JetStream
 	watch jetstream.KeyWatcher
 
 	mu sync.Mutex
-	// before are the savings at the beginning.
+	// before has the savings at the start.
 	before map[string]event.Saved
 	loops  map[string]openloop.Record
 }
 
-// follow begins a tally on a connection of its own.
+// follow starts a tally on a connection of its own.
 func follow(ctx context.Context, connect func() (jetstream.JetStream, error)) (*tally, error) {
 	js, err := connect()
 	if err != nil {
@@ -59,7 +59,7 @@ func (t *tally) begin(ctx context.Context) error {
 		return err
 	}
 	if slices.ContainsFunc(open, func(l openloop.Record) bool { return time.Since(l.LastSeen) < writeDelay }) {
-		_ = pause.For(ctx, writeDelay) // hits from before do not count
+		_ = pause.For(ctx, writeDelay) // let earlier hits be stored, which do not count
 		if open, err = storedLoops(ctx, t.js); err != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func (t *tally) begin(ctx context.Context) error {
 	return nil
 }
 
-// see keeps an incident that changed since the beginning.
+// see keeps an incident that has changed since the start.
 func (t *tally) see(l openloop.Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -96,9 +96,9 @@ func (t *tally) see(l openloop.Record) {
 	}
 }
 
-// end closes the connection and returns the incidents that changed, the oldest first,
-// each with its savings since the beginning. It waits until the incidents have the requests
-// that were stopped: on a busy machine they are stored late.
+// end closes the connection and returns the changed incidents, oldest first, with their savings
+// since the start. It waits until they account for the stopped requests, which a busy machine
+// stores late.
 func (t *tally) end(ctx context.Context, stopped int) ([]openloop.Record, error) {
 	defer t.close()
 	found, err := t.catchUp(ctx)
@@ -109,7 +109,7 @@ func (t *tally) end(ctx context.Context, stopped int) ([]openloop.Record, error)
 	return t.meanwhile(), err
 }
 
-// saved returns how many requests all incidents saved since the beginning.
+// saved returns the number of requests that all incidents saved since the start.
 func (t *tally) saved() (requests int) {
 	for _, l := range t.meanwhile() {
 		requests += l.Saved.Requests
@@ -117,7 +117,7 @@ func (t *tally) saved() (requests int) {
 	return requests
 }
 
-// meanwhile lists the incidents with their savings since the beginning.
+// meanwhile returns the changed incidents with their savings since the start.
 func (t *tally) meanwhile() []openloop.Record {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -136,7 +136,7 @@ func (t *tally) meanwhile() []openloop.Record {
 	return loops
 }
 
-// close ends a tally; a nil one was never begun.
+// close ends a tally, which may be nil.
 func (t *tally) close() {
 	if t != nil {
 		_ = t.watch.Stop() // it ends with the connection anyway
@@ -155,7 +155,7 @@ func (t *tally) catchUp(ctx context.Context) (found int, err error) {
 	return len(t.loops), err
 }
 
-// report prints what became of a command's requests, and the loops in them.
+// report prints the outcomes of a command's requests, and the loops in them.
 func report(ctx context.Context, g *guard, command []string, out *printer) {
 	counts := g.meter.Counts()
 	if counts.Requests == 0 {
@@ -179,7 +179,7 @@ func report(ctx context.Context, g *guard, command []string, out *printer) {
 	printTally(out, loops)
 }
 
-// countWords says what became of requests.
+// countWords describes the outcomes of requests.
 func countWords(c meter.Counts) string {
 	words := plural(c.Requests, "request") + " came through"
 	stopped := 0

@@ -32,7 +32,7 @@ type upCmd struct {
 	service.Process  `group:"process"`
 }
 
-// system returns the configuration of all services by the flags.
+// system returns the configuration that the flags describe.
 func (c upCmd) system() (system.Config, error) {
 	dir, err := dataDir(c.DataDir)
 	trust, also := c.Trust()
@@ -51,8 +51,8 @@ func (c upCmd) system() (system.Config, error) {
 	}, errors.Join(faults...)
 }
 
-// dataDir returns the folder in which the embedded server stores: by default in the
-// user's state folder (XDG Base Directory Specification).
+// dataDir returns the storage folder of the embedded server, by default in the user's state
+// folder (XDG Base Directory Specification).
 func dataDir(flag string) (string, error) {
 	switch flag {
 	case natskit.InMemory:
@@ -63,8 +63,8 @@ func dataDir(flag string) (string, error) {
 	return filepath.Abs(flag)
 }
 
-// announceDir returns the folder in which other commands of the user find the NATS
-// token, or "" if there is none.
+// announceDir returns the folder in which other commands of the user find the NATS token; "" if
+// there is none.
 func announceDir() string {
 	dir, _ := natskit.RuntimeDir() // without one the token is not announced
 	return dir
@@ -84,7 +84,7 @@ func (c *upCmd) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	return runSystem(ctx, s, func(context.Context) error {
-		var banner bytes.Buffer // in one piece, for whoever waits for its first line
+		var banner bytes.Buffer // written at once, for programs that wait for its first line
 		out := streams{&banner, std.err, std.screen}.printer()
 		out.printf("Unloop is ready. Point your agent's base URL at it:\n\n")
 		for _, u := range gateway.Upstreams() {
@@ -98,8 +98,8 @@ func (c *upCmd) Run(ctx context.Context, std streams) error {
 	})
 }
 
-// start makes all services. If another Unloop is in the way, the error says how to reach
-// it.
+// start makes all services. If another Unloop uses the ports or the folder, the error says how
+// to reach it.
 func (c upCmd) start(ctx context.Context, std streams) (*system.System, error) {
 	cfg, err := c.system()
 	if err != nil {
@@ -121,14 +121,14 @@ func (c upCmd) start(ctx context.Context, std streams) (*system.System, error) {
 	return nil, err
 }
 
-// Usual addresses of a process with everything.
+// Default addresses of a process with everything.
 const (
 	usualListen = "127.0.0.1:8080"
 	usualAdmin  = "127.0.0.1:8081"
 	usualNATS   = "127.0.0.1:4222"
 )
 
-// commands lists what can be run beside a system, with the flags for its ports.
+// commands returns example command lines for use with a system, with flags for its ports.
 func commands(s *system.System) string {
 	var gateway, nats, admin string
 	if s.URL() != "http://"+usualListen {
@@ -165,8 +165,7 @@ func natsAddress(addr string) string {
 	return "nats://" + u.Host
 }
 
-// runSystem runs a system and calls then once it is ready. An error of then stops
-// the system.
+// runSystem runs a system, and calls then once it is ready. An error of then stops the system.
 func runSystem(ctx context.Context, s *system.System, then func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
