@@ -94,11 +94,7 @@ func (c *restoreCmd) Run(ctx context.Context, std streams) error {
 	}
 	defer func() { _ = a.Close() }() // it was only read from
 	if c.DryRun {
-		m := &a.Manifest
-		return c.show(std, m, func(out *printer) {
-			out.table(backupTable(m))
-			out.printf("%s is whole: made %s by unloop %s on NATS %s. Nothing was changed.\n", c.File, m.Created.Format(time.RFC3339), m.Unloop, m.Server)
-		})
+		return c.describe(std, &a.Manifest)
 	}
 	js, err := c.connect(ctx)
 	if err != nil {
@@ -136,6 +132,13 @@ func (c *restoreCmd) Run(ctx context.Context, std streams) error {
 		return jsonLines(std, done)
 	}
 	return printRestored(std.printer(), done, operator.Parts(ctx, js.Conn()))
+}
+
+func (c *restoreCmd) describe(std streams, m *backup.Manifest) error {
+	return c.show(std, m, func(out *printer) {
+		out.table(backupTable(m))
+		out.printf("%s is whole: made %s by unloop %s on NATS %s. Nothing was changed.\n", c.File, m.Created.Format(time.RFC3339), m.Unloop, m.Server)
+	})
 }
 
 // printRestored prints the restored streams, and the services to restart.
