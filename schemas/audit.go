@@ -10,7 +10,7 @@ type Audit struct {
 	Actor string    `json:"actor"`
 	// Action is one of the constants below.
 	Action AuditAction `json:"action"`
-	// Target is what was acted on, such as a loop's id.
+	// Target is the object of the action, such as a loop's id.
 	Target string `json:"target"`
 	// Detail says more, such as the end of a block and its reason.
 	Detail string `json:"detail,omitempty"`

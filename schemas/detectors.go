@@ -2,10 +2,9 @@ package schemas
 
 import "time"
 
-// Every detector publishes its name on SubjectBeat every BeatEvery while it is asked, and
-// less than three times more rarely while it is not. Besides the queue
-// group's subject, each takes checks on a subject of its own, so that gateways can avoid
-// a detector that is frozen.
+// Every detector publishes its name on SubjectBeat every BeatEvery while it gets requests, and
+// less than three times more rarely while it gets none. Besides the queue group's subject, each
+// takes checks on a subject of its own, so that gateways can avoid a detector that is frozen.
 const (
 	SubjectBeat = "loop.beat"
 	BeatEvery   = 100 * time.Millisecond

@@ -100,8 +100,8 @@ const (
 	StreamAudit = "LOOP_AUDIT"
 )
 
-// MirroredBuckets and CollectedStreams cross between regions: those of the origin to all
-// others, and those of all others to the origin.
+// MirroredBuckets and CollectedStreams cross between regions: the buckets from the origin to
+// all others, and the streams from all others to the origin.
 var (
 	MirroredBuckets  = []string{BucketPolicies, BucketOverrides}
 	CollectedStreams = []string{StreamEvents, StreamAudit}

@@ -31,8 +31,8 @@ func Text(text string, most int) string {
 	return text[:most]
 }
 
-// MakeRoom removes any entry of a map that holds limit entries, unless the map has
-// the key.
+// MakeRoom removes an arbitrary entry of a map that holds limit entries, unless the map has the
+// key.
 func MakeRoom[K comparable, V any](m map[K]V, key K, limit int) {
 	if _, known := m[key]; known || len(m) < limit {
 		return

@@ -1,4 +1,3 @@
-// Package checkpb is the decision path's wire messages, generated from
-// proto/unloop/check/v1/check.proto, which documents them. It knows nothing
-// but their encoding.
+// Package checkpb has the messages between gateways and detectors, generated from
+// proto/unloop/check/v1/check.proto, which documents them.
 package checkpb

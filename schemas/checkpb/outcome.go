@@ -18,7 +18,7 @@ func OutcomeOf(check *Check) *Outcome {
 	return o
 }
 
-// Reportable returns what an outcome needs of a check, without its histories.
+// Reportable returns the parts of a check that an outcome needs, without its histories.
 func (c *Check) Reportable() *Check {
 	if c == nil {
 		return nil

@@ -88,8 +88,8 @@ type Decision struct {
 	// DelayMS is how long to wait before sending, in milliseconds, if the
 	// action is ActionThrottle.
 	DelayMS int `json:"delay_ms"`
-	// RetryAfterSeconds is when a stopped request passes if nothing else is sent; 0 where
-	// waiting does not help.
+	// RetryAfterSeconds is after how long a stopped request passes if nothing else is sent; 0
+	// if waiting does not help.
 	RetryAfterSeconds int `json:"retry_after_seconds"`
 	// LoopID names the incident, if there is one.
 	LoopID string `json:"loop_id"`

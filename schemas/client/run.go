@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// patience bounds how long a Run waits for a decision, and pause is how long the runs of a client ask
-// nothing after the gateway could not be asked, so that tools stay fast while it is away.
+// timeout bounds how long a Run waits for a decision, and pause is how long a client's runs
+// skip checks after the gateway was unreachable, so that tools stay fast while it is away.
 const (
-	patience = 2 * time.Second
-	pause    = 5 * time.Second
+	timeout = 2 * time.Second
+	pause   = 5 * time.Second
 )
 
 // Run is the calls of one agent, which are counted together. While the gateway is away, or
@@ -53,8 +53,8 @@ func (r *Run) Before(ctx context.Context, tool string, arguments any) *ToolDecis
 	return r.ask(ctx, tool, arguments, nil)
 }
 
-// After reports a call's result, which is encoded as JSON, or its error. Nil means that
-// nobody heard of it.
+// After reports a call's result, which is encoded as JSON, or its error. Nil means that the
+// report failed.
 func (r *Run) After(ctx context.Context, tool string, arguments, result any, err error) *ToolDecision {
 	return r.ask(ctx, tool, arguments, func(call *ToolCall) (encoding error) {
 		if err != nil {
@@ -80,7 +80,7 @@ func (r *Run) ask(ctx context.Context, tool string, arguments any, report func(*
 		r.onError(fmt.Errorf("encode a call of %s: %w", tool, err))
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	decision, err := r.client.CheckTool(ctx, call)
 	if decision != nil {
@@ -94,10 +94,9 @@ func (r *Run) ask(ctx context.Context, tool string, arguments any, report func(*
 	return nil
 }
 
-// Lease is one call that may be made. It is settled with its result, its error, or with the word
-// that it was not made; what settles it again does nothing. One that is never settled counts as a
-// call whose result is not known, and is forgotten with its session. It may be used by many
-// goroutines at once.
+// Lease is one call that may be made. Done, Fail or Cancel settles it, and only the first of
+// them has an effect. A lease that is never settled counts as a call with an unknown result,
+// and is forgotten with its session. It may be used by many goroutines at once.
 type Lease struct {
 	// Decision is the answer to the check; nil if the call was not checked.
 	Decision *ToolDecision
@@ -132,7 +131,7 @@ func (l *Lease) Fail(ctx context.Context, err error) {
 	}
 }
 
-// Cancel says that the call was not made. It counts no longer.
+// Cancel reports that the call was not made, so that it does not count.
 func (l *Lease) Cancel(ctx context.Context) {
 	if l.settled.CompareAndSwap(false, true) && l.Decision != nil {
 		l.run.ask(ctx, l.tool, l.arguments, func(call *ToolCall) error { call.Cancel = true; return nil })

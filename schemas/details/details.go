@@ -35,8 +35,8 @@ func Read(texts ...string) (Sum, []string) {
 	return sum, s.rest()
 }
 
-// read returns the sum of the details of texts, and calls omit with the place of each that
-// is not steady.
+// read returns the sum of the details of texts, and calls omit with the position of each part
+// that is not steady.
 func read(texts []string, omit func(from, to int)) Sum {
 	list := lists.Get().(*[]uint64)
 	defer lists.Put(list)
@@ -54,18 +54,17 @@ func read(texts []string, omit func(from, to int)) Sum {
 	return fold(found)
 }
 
-// steadyTexts are texts one after the other, with a byte between two, without the parts
-// that are left out.
+// steadyTexts removes the omitted parts of texts that were joined with a byte between two.
 type steadyTexts struct {
 	texts, out []string
-	// i is the text that is read, and start its place.
+	// i is the index of the current text, and start its offset.
 	i, start int
-	// kept is what was read of it, and copied up to where.
+	// kept is the part of it that was kept so far, which reaches up to copied.
 	kept   []byte
 	copied int
 }
 
-// omit removes the text between two places.
+// omit removes the text between two offsets.
 func (s *steadyTexts) omit(from, to int) {
 	for from > s.start+len(s.texts[s.i]) {
 		s.next()
@@ -74,7 +73,7 @@ func (s *steadyTexts) omit(from, to int) {
 	s.copied = to - s.start
 }
 
-// next ends a text.
+// next finishes the current text.
 func (s *steadyTexts) next() {
 	text := s.texts[s.i]
 	if s.out[s.i] = text; s.copied > 0 {
@@ -90,9 +89,8 @@ func (s *steadyTexts) rest() []string {
 	return s.out
 }
 
-// each finds the details of a text and their positions. Details that are not steady
-// change by themselves. A number that is spelled out is the same detail as its
-// digits.
+// each finds the details of a text and their positions. Details that are not steady differ from
+// run to run. A number that is spelled out is the same detail as its digits.
 func each(text string, found func(detail string, from, to int, steady bool)) {
 	var before string
 	var negated negations
@@ -158,8 +156,8 @@ func fold(hashes []uint64) Sum {
 	return Sum(sum | 1)
 }
 
-// next returns the place of the first run of characters from i on that words and
-// identifiers are made of, and the kinds of its bytes. It is empty at the end of the text.
+// next returns the position of the first run of word characters from i on, and the kinds of its
+// bytes. It is empty at the end of the text.
 func next(text string, i int) (from, to int, of kind) {
 	for i < len(text) && kinds[text[i]] == 0 {
 		i++
@@ -174,7 +172,7 @@ func next(text string, i int) (from, to int, of kind) {
 	return from, from + until(text[from:], false), mixed
 }
 
-// until returns the place of the first character that is, or is not, one of words; the
+// until returns the offset of the first character that is, or is not, a word character; the
 // length of the text if there is none.
 func until(text string, word bool) int {
 	for i, r := range text {
@@ -192,9 +190,9 @@ func inWord(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsNumber(r)
 }
 
-// cut takes the first part off a word of bytes of some kinds at a colon, unless the colons are
-// those of a time of day; punctuation at a part's end goes. Its work is that of the
-// part alone: a word may be a megabyte of colons.
+// cut splits a word at its first colon, unless the colons are those of a time of day, and
+// removes punctuation from the end of the part before it. of are the kinds of the word's bytes.
+// The time that it takes is proportional to the part alone: a word may be a megabyte of colons.
 func cut(word string, of kind) (part, rest string, time bool) {
 	at := -1
 	if of&colon != 0 {
@@ -211,7 +209,7 @@ func cut(word string, of kind) (part, rest string, time bool) {
 	return trimEnd(word[:at]), word[at+1:], false
 }
 
-// leading returns the length of the punctuation that a word begins with.
+// leading returns the length of the punctuation at a word's beginning.
 func leading(word string) (n int) {
 	for n < len(word) && isPunctuation(word[n]) {
 		n++
@@ -219,7 +217,7 @@ func leading(word string) (n int) {
 	return n
 }
 
-// trimEnd returns a word without the punctuation that it ends with.
+// trimEnd returns a word without the punctuation at its end.
 func trimEnd(word string) string {
 	for word != "" && isPunctuation(word[len(word)-1]) {
 		word = word[:len(word)-1]
@@ -241,8 +239,8 @@ const leastTime, longestTime = 7, 32
 
 const punctuation = `./\:-@`
 
-// changes reports whether a detail, other than a time of day, is of the kind that differs between
-// two runs of the same command.
+// changes reports whether a detail other than a time of day differs between two runs of the
+// same command.
 func changes(word, before, after string) bool {
 	return word[0] <= '9' && (isAddress(word) || isDuration(word, after) || isNumber(word) && isAttempt(before))
 }

@@ -25,9 +25,9 @@ func isDetail(word string) bool {
 	return inner
 }
 
-// plainPart returns a word without a mark at its end if it has letters alone then, no capitals
-// behind small ones, and so is no detail and has no parts; "" for other words. of are the kinds
-// of its bytes.
+// plainPart returns a word without a punctuation mark at its end if only letters are left, with
+// no capital after a small one: such a word is no detail and has no parts. It returns "" for
+// other words. of are the kinds of the word's bytes.
 func plainPart(word string, of kind) string {
 	switch {
 	case of == small:
@@ -50,8 +50,8 @@ func plainPart(word string, of kind) string {
 	return word
 }
 
-// kind is a kind of bytes as words and details are made of them, or a set of kinds. It is 0 for
-// ASCII characters that are in no word, and negative for parts of other characters.
+// kind is a class of bytes in words and details, or a set of classes. It is 0 for ASCII
+// characters that are in no word, and negative for parts of other characters.
 type kind int8
 
 const (
@@ -86,7 +86,7 @@ var kinds = func() (kinds [256]kind) {
 	return kinds
 }()
 
-// isWideDetail is isDetail for words with other characters than ASCII's.
+// isWideDetail is isDetail for words that are not ASCII.
 func isWideDetail(word string) bool {
 	lower, inner := false, false
 	for i, r := range word {
@@ -147,8 +147,8 @@ func isCount(after string) bool {
 	return false
 }
 
-// lengths are those of the words that are negations, small numbers or attempts, as sets of bits,
-// by their first and last letters.
+// lengths is a filter for negations, small numbers and attempts: the lengths of these words as
+// bit sets, by first and last letter.
 var lengths = func() (lengths [32][32]uint16) {
 	for word := range strings.FieldsSeq(`not no never cannot without neither nor isnt arent wasnt werent dont doesnt didnt cant
 		couldnt wont wouldnt shouldnt hasnt havent hadnt isn aren wasn weren don doesn didn can couldn won wouldn shouldn hasn
@@ -164,8 +164,8 @@ var lengths = func() (lengths [32][32]uint16) {
 	return lengths
 }()
 
-// known reports whether a word may be a negation, a small number or an attempt: nearly all others
-// differ from these in their ends or their lengths.
+// known reports whether a word may be a negation, a small number or an attempt. Nearly all
+// other words differ from these in their first letter, last letter or length.
 func known(word string) bool {
 	n := len(word)
 	return n > 0 && lengths[word[0]&31][word[n-1]&31]>>n&1 != 0

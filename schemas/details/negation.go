@@ -2,16 +2,14 @@ package details
 
 import "strings"
 
-// reach is how many words after a negation are looked at for the one that it is
-// about.
+// reach is how many words after a negation are searched for the negated one.
 const reach = 4
 
 // negations follows a text word by word.
 type negations struct{ left int }
 
-// next takes the next word and what follows it, and returns the mark of a word
-// that is negated, or "". What one is sure of and what one is not are different
-// things, however alike the words around them are.
+// next takes the next word and the text after it, and returns the detail of a word that is
+// negated, or "".
 func (n *negations) next(word, after string) string {
 	switch {
 	case len(word) == 0 || len(word) > longestWord:
@@ -46,7 +44,7 @@ func (n *negations) next(word, after string) string {
 	return "not " + stem(string(lower))
 }
 
-// longestWord is that of words which may be negated, in bytes.
+// longestWord is the length of the longest word that may be negated, in bytes.
 const longestWord = 40
 
 // isNegation reports whether a word is a negation: not, no, never and the like, or a
@@ -80,7 +78,7 @@ func set(words string) map[string]bool {
 	return out
 }
 
-// stem takes the commonest endings off an English word.
+// stem removes the commonest endings of an English word.
 func stem(word string) string {
 	const least = 3 // bytes that must be left
 	for _, ending := range [...]string{"ing", "ed", "es", "s", "e"} {

@@ -5,12 +5,12 @@ import (
 	"unicode"
 )
 
-// maxItem is the maximum number of words of an item that another one takes the place of.
+// maxItem is the largest number of words of an item.
 const maxItem = 3
 
-// OtherItem reports whether two texts are the same but for one item: a word that another one
-// takes the place of wherever it stands, or a few words at one place. Words that are added,
-// left out and replaced when the same thing is said again are no items.
+// OtherItem reports whether two texts differ only in one item: a word that is replaced by the
+// same other word everywhere, or a few words in one place. Words that come and go in rephrasing
+// are no items.
 func OtherItem(a, b string) bool {
 	a, b = strip(a, b)
 	x, y := wordsOf(a), wordsOf(b)
@@ -20,7 +20,7 @@ func OtherItem(a, b string) bool {
 	return oneForAnother(x, y) || isItem(x) && isItem(y) && !shareAny(x, y)
 }
 
-// strip returns two texts without the words that they begin and end with alike.
+// strip returns two texts without their common first and last words.
 func strip(a, b string) (string, string) {
 	from := 0
 	for i := range min(len(a), len(b)) {
@@ -41,7 +41,7 @@ func strip(a, b string) (string, string) {
 	return a[:len(a)-end], b[:len(b)-end]
 }
 
-// partOfWord reports whether a byte may be one of a word. Those of other scripts are.
+// partOfWord reports whether a byte may be part of a word, as all bytes of other scripts may.
 func partOfWord(c byte) bool {
 	return c >= 0x80 || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
@@ -50,8 +50,8 @@ func wordsOf(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }
 
-// oneForAnother reports whether two rows of words differ in one word, which has the same
-// other in its place wherever it differs.
+// oneForAnother reports whether two lists of words are the same except that one word is
+// replaced by the same other word in one or more places.
 func oneForAnother(x, y []string) bool {
 	if len(x) != len(y) {
 		return false
@@ -90,7 +90,7 @@ func shareAny(x, y []string) bool {
 	return false
 }
 
-// rephrasing are words that come and go when the same thing is said again.
+// rephrasing are words that come and go in rephrasing.
 var rephrasing = set(`a actually again all also an and another any anyway as at attempt be but by can carefully check
 	correct could did do does exactly finally first following for from have hello help hey hi i if in instead is it its
 	just kindly let lets look maybe me more must my need next no not now of ok okay on once one only or our out over

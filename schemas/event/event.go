@@ -130,7 +130,7 @@ func (f *Finding) Facts() finding.Facts {
 	}
 }
 
-// Facts returns those of the finding that the incident's action follows from.
+// Facts returns the facts of the finding that determines the incident's action.
 func (d *Data) Facts() finding.Facts {
 	facts := finding.Facts{Detector: d.Detector, Count: d.HitCount, Threshold: d.Threshold, Window: time.Duration(d.WindowSeconds) * time.Second}
 	for i := range d.Findings {

@@ -1,6 +1,5 @@
-// Package excerpts describes what gateways show of a loop: the rounds that repeat, as text.
-// Gateways keep it in memory, for minutes, and serve it on their admin port to whoever looks;
-// it is in no event, log or record.
+// Package excerpts describes the text of the repeated rounds of a loop. Gateways keep it in
+// memory for minutes and serve it on their admin port; it is in no event, log or record.
 package excerpts
 
 import "time"
@@ -9,10 +8,10 @@ import "time"
 // the loop's id.
 const Path = "/api/v1/loops/{id}/rounds"
 
-// Loop is what a loop repeats. If nothing is kept of the loop, it has the id alone.
+// Loop has the repeated rounds of a loop, or only the id if nothing is kept.
 type Loop struct {
 	LoopID string `json:"loop_id"`
-	// At is when the request came whose rounds these are.
+	// At is when the request with these rounds came.
 	At time.Time `json:"at,omitzero"`
 	// Prompt is the beginning of the newest human message.
 	Prompt string `json:"prompt,omitempty"`

@@ -23,18 +23,18 @@ const (
 
 // The rules of the detectors "tool" and "cycle".
 const (
-	Repeat     = "repeat"
-	Outcome    = "outcome"
-	Parallel   = "parallel"
-	Breaker    = "breaker"
-	SameError  = "same-error"
-	AllFailed  = "all-failed"
-	NotOffered = "not-offered"
-	SameEmpty  = "same-empty"
-	PingPong   = "ping-pong"
-	Round      = "cycle"
-	Wide       = "wide"
-	NothingNew = "nothing-new"
+	Repeat     = "repeat"      // the same call, with the same result
+	Outcome    = "outcome"     // the same result of a call, by the thresholds for results
+	Parallel   = "parallel"    // the same call several times in one round
+	Breaker    = "breaker"     // more calls than a policy allows
+	SameError  = "same-error"  // one error whatever the arguments
+	AllFailed  = "all-failed"  // rounds in a row that all failed
+	NotOffered = "not-offered" // a tool that does not exist
+	SameEmpty  = "same-empty"  // one empty result whatever the arguments
+	PingPong   = "ping-pong"   // two rounds by turns
+	Round      = "cycle"       // three rounds or more over and over
+	Wide       = "wide"        // many rounds, few distinct calls, nothing changed
+	NothingNew = "nothing-new" // rounds whose calls and results were all seen before
 )
 
 // Takes says which action of its policy a finding takes.

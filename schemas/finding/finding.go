@@ -15,8 +15,8 @@ import (
 
 // Kind describes what one rule of a detector finds.
 type Kind struct {
-	// Detector and Rule are the names that findings bear. Rule is empty for what the
-	// detector finds by no rule of its own, and for rules that are not in the catalogue.
+	// Detector and Rule are the names in findings. Rule is empty for findings without a rule,
+	// and describes rules that are not in the catalogue.
 	Detector, Rule string
 	// Compares says what is compared, for the reference.
 	Compares string
@@ -149,7 +149,7 @@ func (f Facts) tools() string {
 	return names
 }
 
-// span writes a time in one unit.
+// span formats a duration in one unit.
 func span(d time.Duration) string {
 	for _, unit := range []struct {
 		of   time.Duration

@@ -14,7 +14,7 @@ func (f Facts) Hint() string {
 
 const untilReleased = "Nothing goes on until a human sends a message or releases the loop."
 
-// advice says what to do, by what is done about the finding.
+// advice says what to do, which depends on the action.
 func (f Facts) advice() string {
 	k := Of(f.Detector, f.Rule)
 	switch {
@@ -45,7 +45,7 @@ func (f Facts) between() string {
 	return " and gave nothing new"
 }
 
-// passed returns the time that polls took, as far as it is worth saying.
+// passed returns the time that polls took, if it is at least a minute.
 func (f Facts) passed() string {
 	switch minutes := int(f.Passed / time.Minute); {
 	case minutes < 1:

@@ -6,14 +6,14 @@ import (
 	"encoding/hex"
 )
 
-// Fingerprint is SHA-256 over length-prefixed fields under a domain tag. It is
-// what counters are kept by and what events and answers show.
+// Fingerprint is SHA-256 over length-prefixed fields under a domain tag. It is the key of
+// counters, and events and answers show it.
 type Fingerprint [sha256.Size]byte
 
 // String returns f in lower-case hexadecimal, 64 characters.
 func (f Fingerprint) String() string { return hex.EncodeToString(f[:]) }
 
-// Bytes returns f as messages have it.
+// Bytes returns f as a slice, for messages.
 func (f Fingerprint) Bytes() []byte { return f[:] }
 
 // Digest returns the first half of f, for state that stays within one session.
@@ -23,14 +23,14 @@ func (f Fingerprint) Digest() Digest { return Digest(f[:16]) }
 // length, so that no two different lists of fields hash alike, whatever is in
 // them. Make one with [New]; it must not be used by two goroutines at once.
 type Builder struct {
-	// room has the first n bytes of fields, or more has all of them: a slice of room would
-	// put each Builder on the heap.
+	// The fields are the first n bytes of room or, if they do not fit, more. A slice of room
+	// would put each Builder on the heap.
 	room [usualFields]byte
 	n    int
 	more []byte
 }
 
-// usualFields is room for the fields of most fingerprints, in bytes.
+// usualFields is enough for the fields of most fingerprints, in bytes.
 const usualFields = 256
 
 // New returns a Builder whose fingerprints differ from those of every other
@@ -63,7 +63,7 @@ func (b *Builder) String(field string) *Builder {
 	return b
 }
 
-// fits adds the length of a field that follows, and reports whether that goes into room.
+// fits adds the length of the field that follows, and reports whether the field goes into room.
 func (b *Builder) fits(length int) bool {
 	if b.more == nil && b.n+lengthSize+length <= usualFields {
 		binary.BigEndian.PutUint64(b.room[b.n:], uint64(length))

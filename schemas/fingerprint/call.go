@@ -5,12 +5,12 @@ import (
 	"encoding/binary"
 )
 
-// Domains of the digests that a check has of a tool call. A number rises when the
-// meaning changes; until stored sessions have expired, old and new then count apart.
+// Domains of the digests of tool calls. A number is raised when the meaning changes; until
+// stored sessions have expired, old and new digests then count separately.
 const (
 	domainCall = "unloop/call/3"
-	// DomainResult is the domain of results. What follows is the cleaned text in one
-	// field; of a long one its beginning and end in two fields, and its length.
+	// DomainResult is the domain of results. The fields are the cleaned text or, for a long
+	// one, its beginning, its end and its length.
 	DomainResult = "unloop/result/2"
 )
 

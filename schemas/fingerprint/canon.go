@@ -110,7 +110,7 @@ func (c *Canon) JSON(b []byte) (Digest, error) {
 	return d, nil
 }
 
-// release drops the input, so that a pooled Canon holds no request.
+// release drops the input, so that a pooled Canon retains no request.
 func (c *Canon) release() {
 	c.src = bytes.Buffer{}
 	c.dec.Reset(&c.src)
@@ -232,7 +232,7 @@ func (c *Canon) scalar(dec *jsontext.Decoder) (Digest, error) {
 	}
 }
 
-// text hashes a string. One without escapes is hashed where it lies.
+// text hashes a string, in place if it has no escapes.
 func (c *Canon) text(raw jsontext.Value) (Digest, error) {
 	body := raw[1 : len(raw)-1]
 	if bytes.IndexByte(body, '\\') < 0 {
@@ -253,8 +253,8 @@ var unescaped = [256]byte{
 	'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t',
 }
 
-// appendUnescaped appends the content of a valid JSON string. It knows only the
-// two-character escapes, and gives up (plain is false) at a \u.
+// appendUnescaped appends the content of a valid JSON string. It handles only two-character
+// escapes and returns false at a \u.
 func appendUnescaped(dst, body []byte) (out []byte, plain bool) {
 	for {
 		i := bytes.IndexByte(body, '\\')

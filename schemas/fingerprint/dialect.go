@@ -14,9 +14,8 @@ var byteOrderMark = []byte("\uFEFF")
 // notNumbers are the numbers that JSON lacks, as Python writes and reads them.
 var notNumbers = [...]string{"NaN", "-Infinity", "Infinity"}
 
-// Plain returns JSON as strict readers take it, and whether that is another text:
-// without a byte order mark, and with 0 in the place of NaN and Infinity. What
-// else is wrong with the text stays.
+// Plain returns JSON without a byte order mark, and with 0 in place of NaN and Infinity, which
+// strict parsers reject, and reports whether it has changed the text. Other faults stay.
 func Plain(text []byte) (plain []byte, changed bool) {
 	plain = bytes.TrimPrefix(text, byteOrderMark)
 	changed, owned := len(plain) < len(text), false
@@ -39,8 +38,8 @@ func Plain(text []byte) (plain []byte, changed bool) {
 	return plain, changed
 }
 
-// endOfString returns the index of the quote that ends the string which begins at
-// i, or that behind the text.
+// endOfString returns the index of the quote that ends the string which begins at i, or an
+// index after the text.
 func endOfString(text []byte, i int) int {
 	for i++; i < len(text) && text[i] != '"'; i++ {
 		if text[i] == '\\' {
@@ -59,10 +58,10 @@ func notNumber(text []byte) int {
 	return 0
 }
 
-// Dialect returns the digest of a body that [JSON] refuses, as the readers take it
-// that take most: of a key that comes twice the last value counts, bytes that are
-// no UTF-8 are all alike, and what follows the value is nothing. A body that is no
-// JSON even so goes by its bytes, without the white space and zeros around it.
+// Dialect returns the digest of a body that [JSON] refuses, as the most lenient parsers read
+// it: of a duplicate key the last value counts, all invalid UTF-8 is the same, and text after
+// the value is ignored. A body that is no JSON even then is hashed as bytes, without the white
+// space and zeros around it.
 func Dialect(body []byte) Digest {
 	plain, _ := Plain(body)
 	if !utf8.Valid(plain) {

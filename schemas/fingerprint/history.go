@@ -15,9 +15,9 @@ func Chain(before, item Digest) Digest {
 	return sum(b[:], seedChain)
 }
 
-// RoundKey returns the key of a round of tool calls in a chain: the set of its
-// calls, in whatever order and however often each is made. Results have no part
-// in it, since clients clear old ones to save space, and neither have call ids.
+// RoundKey returns the key of a round of tool calls in a chain: a hash of the set of its calls,
+// without their order and number. Results are not part of it, since clients clear old ones to
+// save space, and neither are call ids.
 func RoundKey(calls []Digest) Digest {
 	if len(calls) == 1 {
 		return sum(calls[0][:], seedRound)

@@ -9,9 +9,8 @@ import (
 // ones, and fractions, are written as digits and an exponent.
 const plainDigits = 40
 
-// appendNumber appends the canonical spelling of a valid JSON number, such that
-// two numbers of equal value are spelt alike, whatever their precision: no
-// float64 lies between, so 2^53+1 stays itself.
+// appendNumber appends the canonical form of a valid JSON number. Numbers of equal value have
+// the same form at any precision: there is no float64 in between, so 2^53+1 stays itself.
 func appendNumber(dst, num []byte) []byte {
 	if len(num) <= plainDigits && !bytes.ContainsAny(num, ".eE-") {
 		return append(dst, num...) // JSON allows no leading zeros

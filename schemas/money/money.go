@@ -12,11 +12,11 @@ import (
 // cents is how many cents a dollar has.
 const cents = 100
 
-// exact is the amount from which on a number may not tell cents apart.
+// exact is the amount from which a float64 may not represent each cent.
 const exact = 1e13
 
-// USD returns an amount in dollars and cents, such as $1,234.50. An amount of less than a cent
-// is <$0.01, one that is no number –.
+// USD returns an amount in dollars and cents, such as $1,234.50. A positive amount below a cent
+// is <$0.01, and one that is not a number or too large is Unknown.
 func USD(amount float64) string {
 	switch {
 	case math.IsNaN(amount) || math.Abs(amount) >= exact:

@@ -1,6 +1,6 @@
-// Package openloop has the record of an open loop, which detectors store in
+// Package openloop defines the record of an open loop, which detectors store in
 // schemas.BucketIncidents and the command line and the dashboard read. It does not know how a
-// loop is found or what becomes of it.
+// loop is found or what is done about it.
 package openloop
 
 import (
@@ -61,7 +61,7 @@ type Counter struct {
 	KeptSeconds int `json:"kept_seconds,omitempty"`
 }
 
-// Parse reads what Append wrote. Nothing is the record of no incident.
+// Parse reads what Append wrote. Empty data is the zero Record.
 func (r *Record) Parse(stored []byte) error {
 	var m storepb.Loop
 	if err := proto.Unmarshal(stored, &m); err != nil {
@@ -91,8 +91,8 @@ func (r *Record) take(m *storepb.Loop) error {
 	return json.Unmarshal(m.GetData(), &r.Data)
 }
 
-// Append writes the record after b, and nothing for that of no incident. One that can't be
-// written, such as a time in the year 10000, is forgotten.
+// Append appends the record to b. It appends nothing for the zero Record, or for one that can't
+// be encoded because of a time such as the year 10000.
 func (r *Record) Append(b []byte) []byte {
 	m := r.message()
 	if m == nil {

@@ -6,8 +6,8 @@ import (
 	"reflect"
 )
 
-// EncodeBlock returns the JSON of the fields of a detector's block that have other values than
-// the default and that detectors use. It returns nil for a block that is nil.
+// EncodeBlock returns the JSON of those fields of a detector's block that detectors use and
+// that differ from the default. It returns nil for a nil block.
 func EncodeBlock[B any](block *B) ([]byte, error) {
 	if block == nil {
 		return nil, nil
@@ -21,8 +21,8 @@ func EncodeBlock[B any](block *B) ([]byte, error) {
 	return json.Marshal(changed)
 }
 
-// DecodeBlock returns the block that EncodeBlock wrote, checked as one of a bundle is: fields that a
-// newer version added have no effect. It returns nil for no data.
+// DecodeBlock returns the block that EncodeBlock wrote, and checks it like one of a bundle. It
+// ignores fields of newer versions. It returns nil for no data.
 func DecodeBlock[B any](data []byte) (*B, error) {
 	if len(data) == 0 {
 		return nil, nil

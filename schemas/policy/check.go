@@ -5,7 +5,7 @@ import (
 	"reflect"
 )
 
-// checked is a block with rules that concern more than one field.
+// checked is a block with constraints on more than one field.
 type checked interface {
 	checkBlock(r *report, path string)
 }

@@ -16,8 +16,8 @@ import (
 // thousand policies have about 60 000.
 const maxNodes = 300_000
 
-// decoder puts a tree into the bundle's types and notes the line of each
-// field. It never stops at a fault.
+// decoder decodes a tree into the bundle's types and records the line of each field. It never
+// stops at a fault.
 type decoder struct {
 	*report
 	strict bool
@@ -132,7 +132,7 @@ func off(fields []field, pairs []pair) bool {
 	return !fields[0].value.Bool()
 }
 
-// text decodes a scalar that has a textual form.
+// text decodes a scalar with a textual form.
 func (d *decoder) text(n *yaml.Node, path string, v reflect.Value, want string, parse func(string) (any, error)) {
 	if n.Kind == yaml.ScalarNode && (n.Tag == "!!str" || n.Tag == "!!timestamp") {
 		if parsed, err := parse(n.Value); err == nil {
@@ -209,7 +209,7 @@ func (d *decoder) merge(n *yaml.Node, path string) []pair {
 	return pairs
 }
 
-// fields puts the values of a mapping's keys in place.
+// fields decodes the values of a mapping into fields.
 func (d *decoder) fields(pairs []pair, path string, fields []field) {
 	for _, p := range pairs {
 		i := slices.IndexFunc(fields, func(f field) bool { return f.name == p.name })

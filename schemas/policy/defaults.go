@@ -43,15 +43,15 @@ func DefaultCycle() *Cycle { return withDefaults[Cycle]() }
 // where the source takes one.
 func DefaultSemantic() *Semantic { return withDefaults[Semantic]() }
 
-// withDefaults returns a block as it is before it is read.
+// withDefaults returns a block with the defaults of its fields.
 func withDefaults[B any]() *B {
 	block := new(B)
 	setDefaults(reflect.ValueOf(block).Elem())
 	return block
 }
 
-// setDefaults puts the defaults in place that the tags of a block's fields give, and the
-// texts above, which are too long for tags.
+// setDefaults sets the defaults from the tags of a block's fields, and the texts above, which
+// are too long for tags.
 func setDefaults(v reflect.Value) {
 	for _, f := range fieldsOf(v) {
 		if f.standard != "" {

@@ -11,9 +11,8 @@ type Descriptor struct {
 	// Source is jwt, header, query, ip, ua, caller, tenant, session, project
 	// or model.
 	Source string
-	// Name is the claim, header or query parameter, or what of the address;
-	// empty for the sources that have but one value. Header names are in lower
-	// case.
+	// Name is the claim, header, query parameter or property of the address; empty for sources
+	// with a single value. Header names are in lower case.
 	Name string
 }
 

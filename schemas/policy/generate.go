@@ -109,7 +109,7 @@ func jsonType(kind reflect.Kind) string {
 	}
 }
 
-// reference puts a struct's schema among the definitions.
+// reference adds a struct's schema to the definitions and returns a reference to it.
 func (b *schemaBuilder) reference(t reflect.Type) object {
 	name := t.Name()
 	ref := object{"$ref": "#/$defs/" + name}
@@ -131,7 +131,7 @@ func (b *schemaBuilder) reference(t reflect.Type) object {
 	return ref
 }
 
-// switched does not constrain the content of a disabled block, like Parse.
+// switched returns the schema of a block that is not checked while it is disabled, as in Parse.
 func switched(v reflect.Value, s object) object {
 	fields := fieldsOf(v)
 	if len(fields) == 0 || fields[0].name != "enabled" {

@@ -9,8 +9,7 @@ import (
 
 // This file warns of keys that can have no effect beside the others.
 
-// inert warns of those of a block's keys that were read, if the others leave them without
-// effect.
+// inert warns of keys of a block that are set although other keys leave them without effect.
 func (r *report) inert(when bool, path, why string, keys ...string) {
 	for _, key := range keys {
 		if at := join(path, key); when && r.read(at) {
@@ -209,7 +208,7 @@ func (b *Bundle) sortStages() {
 	}
 }
 
-// Lapsed returns warnings of those parts of the bundle that have no effect any more at a time.
+// Lapsed returns warnings of those parts of the bundle that have expired at a time.
 func (b *Bundle) Lapsed(now time.Time) (all []Fault) {
 	note := func(path string, expires time.Time) {
 		if !expires.IsZero() && !now.Before(expires) {

@@ -32,8 +32,8 @@ type JWTKey struct {
 	SecretEnv string `json:"secret_env,omitempty" doc:"Environment variable with the secret, for HS algorithms."`
 }
 
-// Public parses PublicKey and checks that it is of the algorithm's kind. It
-// returns *rsa.PublicKey, *ecdsa.PublicKey or ed25519.PublicKey.
+// Public parses PublicKey and checks that it fits the algorithm. It returns *rsa.PublicKey,
+// *ecdsa.PublicKey or ed25519.PublicKey.
 func (k *JWTKey) Public() (crypto.PublicKey, error) {
 	block, _ := pem.Decode([]byte(k.PublicKey))
 	if block == nil {

@@ -73,7 +73,7 @@ func retried(status int) bool {
 	return status == 408 || status == 409 || status == 425 || status >= 500
 }
 
-// checkReject warns of a status that ends hardly any client, and reports a faulty answer of
+// checkReject warns of a status after which most clients retry, and reports a faulty answer of
 // a bundle that was made in Go.
 func (s *Spec) checkReject(r *report, path string) {
 	at := join(path, "reject")

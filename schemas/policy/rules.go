@@ -124,8 +124,8 @@ var periods = map[string]int64{"5m": 5 * 60, "1h": 60 * 60, "1d": 24 * 60 * 60, 
 // PeriodSeconds returns the length of the period, which is a day where none is given.
 func (c *CostBased) PeriodSeconds() int64 { return cmp.Or(periods[c.Period], periods["1d"]) }
 
-// OffsetSeconds returns the begin of the budget's period after that of the Unix epoch:
-// weeks begin on Mondays, and the epoch began on a Thursday.
+// OffsetSeconds returns by how much the budget's periods are shifted from multiples of their
+// length since the Unix epoch: weeks begin on Mondays, and the epoch began on a Thursday.
 func (c *CostBased) OffsetSeconds() int64 {
 	if c.Period == "7d" {
 		return 4 * 24 * 60 * 60

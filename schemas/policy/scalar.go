@@ -71,8 +71,8 @@ func (r *Rule) decodeNode(d *decoder, n *yaml.Node, path string) {
 	d.fields(pairs, path, append(fields, field{&fieldType{name: "algorithm_config"}, r.configFor(algorithm)}))
 }
 
-// configFor makes room for the configuration of an algorithm. That of an
-// unknown one can't be looked at.
+// configFor returns the field for the configuration of an algorithm. That of an unknown
+// algorithm is ignored.
 func (r *Rule) configFor(algorithm string) reflect.Value {
 	var target any
 	switch algorithm {
@@ -88,8 +88,7 @@ func (r *Rule) configFor(algorithm string) reflect.Value {
 	return reflect.ValueOf(target).Elem()
 }
 
-// decodeInt takes integers, and floats that are whole: JSON does not tell
-// them apart.
+// decodeInt accepts integers, and whole floats, from which JSON does not distinguish them.
 func decodeInt(n *yaml.Node, v reflect.Value) bool {
 	var i int64
 	switch n.Tag {

@@ -2,8 +2,8 @@ package policy
 
 import "strings"
 
-// nearest is the known name that a mistyped one was most likely meant to be,
-// or "" if none is close.
+// nearest returns the known name that a mistyped one most likely stands for, or "" if none is
+// close.
 func nearest(name string, known []string) string {
 	best, bestDistance := "", max(1, len(name)/3)+1
 	for _, k := range known {
@@ -14,7 +14,7 @@ func nearest(name string, known []string) string {
 	return best
 }
 
-// fold takes path_prefix, pathPrefix and path-prefix for the same.
+// fold makes path_prefix, pathPrefix and path-prefix equal.
 func fold(name string) string {
 	return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name))
 }

@@ -53,7 +53,7 @@ func (b *Bundle) checkCompat(r *report) {
 	}
 }
 
-// Compatible reports whether the bundle keeps the ways of a product.
+// Compatible reports whether the bundle is to be compatible with a product.
 func (b *Bundle) Compatible(product string) bool { return slices.Contains(b.Compat, product) }
 
 // Pathless reports whether the selector says nothing about paths.

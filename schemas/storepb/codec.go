@@ -1,6 +1,6 @@
-// Package storepb has the forms in which records are stored: messages for the state of
-// services, generated from store.proto, and JSON for documents, which people and other
-// programs write or get, too. It does not know what the records are for.
+// Package storepb encodes stored records: as messages, generated from store.proto, for the
+// state of services, and as JSON for documents, which people and other programs read and write,
+// too. It does not know what the records are for.
 package storepb
 
 import (
@@ -17,8 +17,7 @@ import (
 	"github.com/unloop/unloop/schemas/semanticpb"
 )
 
-// Append writes a record after b. One that can't be written, because a text is no UTF-8, is
-// forgotten.
+// Append appends a record to b, or nothing if it can't be encoded because a text is not UTF-8.
 func Append(b []byte, record proto.Message) []byte {
 	out, err := proto.MarshalOptions{}.MarshalAppend(b, record)
 	if err != nil {
@@ -37,8 +36,8 @@ const (
 	gzipMagic = "\x1f\x8b"
 )
 
-// AppendDocument writes a document after b as JSON, with gzip if it is large. One that can't
-// be written, such as a time in the year 10000, is forgotten.
+// AppendDocument appends a document to b as JSON, with gzip if it is large. A document that
+// can't be encoded, because of a time such as the year 10000, becomes {}.
 func AppendDocument(b []byte, document any) []byte {
 	body, err := json.Marshal(document)
 	switch {

@@ -1,15 +1,15 @@
-// Package toolname says what the name of a tool tells about the tool. Gateways find
-// polls by it, and detectors find tools that change nothing. It knows neither the
-// arguments of a call nor the policies.
+// Package toolname classifies tools by their names. Gateways recognize polls by it, and
+// detectors tools that change nothing. It knows neither the arguments of a call nor the
+// policies.
 package toolname
 
 import "strings"
 
-// thoughtWords are words of tools that take down what the agent thinks or plans.
+// thoughtWords are words in the names of tools that record the agent's thoughts or plans.
 var thoughtWords = []string{"think", "thinking", "thought", "thoughts", "reflect", "todo", "todos"}
 
-// IsThought reports whether a tool's name says that it takes down what the agent
-// thinks or plans. Such a call changes nothing else.
+// IsThought reports whether a tool records the agent's thoughts or plans, by its name. Such a
+// call changes nothing else.
 func IsThought(tool string) bool { return tool == "update_plan" || HasWord(tool, thoughtWords) }
 
 // HasWord reports whether one of words, which are in lower case, is a word of a name

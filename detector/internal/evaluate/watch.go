@@ -177,7 +177,7 @@ func (v *Watch) finding(f *toolloop.Detection) *checkpb.Finding {
 	out := &checkpb.Finding{
 		Policy: v.watch.GetPolicy(), Detector: facts.Detector, Fingerprint: v.watch.GetAgent(), Shadow: v.watch.GetShadow(),
 		Action: action, HitCount: uint32(f.Count), Threshold: uint32(f.Threshold), WindowSeconds: uint32(v.params.TTLSeconds),
-		Rule: string(f.Rule), Tool: f.Tool, Message: facts.Hint(),
+		Rule: f.Rule, Tool: f.Tool, Message: facts.Hint(),
 	}
 	if !action.Stops() {
 		out.BackoffSeconds = uint32(f.Backoff) // waiting lets nothing through that is stopped
@@ -212,11 +212,11 @@ func (v *Watch) actionOf(f *toolloop.Detection) checkpb.Action {
 		return checkpb.Action_ACTION_ALLOW
 	}
 	warn, p := actionOf(v.params.WarnAction), &v.params
-	detector := f.Rule.Detector()
+	detector := finding.DetectorOf(f.Rule)
 	if detector == finding.Cycle {
 		warn = max(warn, checkpb.Action_ACTION_WARN)
 	}
-	switch takes := finding.Of(detector, string(f.Rule)).Takes; {
+	switch takes := finding.Of(detector, f.Rule).Takes; {
 	case takes == finding.ByErrors:
 		return leadOn(f, actionOf(p.ErrorAction), actionOf(p.BlockAction))
 	case takes == finding.ByWide:
@@ -247,7 +247,7 @@ func leadOn(f *toolloop.Detection, warn, block checkpb.Action) checkpb.Action {
 // answerTo returns the answer to a request that a detection rejects. A break has none:
 // it stops the agent, and must not look like an answer of the model.
 func (v *Watch) answerTo(f *toolloop.Detection) checkpb.Answer {
-	if f.Rule.Detector() == finding.Cycle {
+	if finding.DetectorOf(f.Rule) == finding.Cycle {
 		return v.watch.GetCycleAnswer()
 	}
 	return v.watch.GetBlockAnswer()

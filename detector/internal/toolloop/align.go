@@ -11,21 +11,18 @@ import "slices"
 //  2. By chain. Each remembered item, and the end of each of the newest histories,
 //     is kept with a digest of all that came before it. An equal digest at some
 //     position means that the client sent the same history up to there.
-//  3. By overlap. Where the front was cut, the newest remembered items stand at
-//     the history's front, after human messages that the client kept. What is left of
-//     a history may begin as an earlier one did, so this counts before a shorter chain.
+//  3. By overlap. Where the front was cut, the newest remembered items are at the history's front, after human messages that the client kept. The rest of a history may begin as an earlier one did, so this precedes a shorter chain.
 //  4. By the newest remembered item alone, where the history was rewritten.
 //
-// What stands after the match is new. The guarantees: whole histories, each sent
-// any number of times, count every round once, whatever repeats in them. Histories
-// cut at the front count every round once if they have distinct call ids, or as
-// long as no request equals the one before it, item for item. Without ids, equal
-// requests cannot be told from equal rounds: such a request counts as a new round
-// only when it is not a retry, shows nothing but one call over and over, and the
-// history is known to have been cut. Other doubt is resolved so that a round counts
-// too little rather than twice, but for a few histories that are cut, have no ids and
-// repeat their rounds: there a request may pass for an older one, and what follows it
-// counts again.
+// What follows the match is new. The guarantees: whole histories, each sent any number of
+// times, count every round once, whatever repeats in them. Histories cut at the front count
+// every round once if they have distinct call ids, or as long as no request equals the one
+// before it, item for item. Without ids, equal requests cannot be told from equal rounds: such
+// a request counts as a new round only when it is not a retry, shows nothing but one call over
+// and over, and the history is known to have been cut. In other doubtful cases a round counts
+// too little rather than twice, except in a few histories that are cut, have no ids and repeat
+// their rounds: there a request may be taken for an older one, and what follows it counts
+// again.
 
 // match is the known part of a history.
 type match struct {
@@ -78,9 +75,9 @@ func (s *State) byID(h *history) match {
 	return match{at: -1}
 }
 
-// sameID returns which of the remembered items with the id of item i of h, the newest of them
-// at j, that item is. Ids that stand for the words around a call may be equal; then it is the
-// one with the same items before it, as in a run that begins again.
+// sameID returns the index of the remembered item that is item i of h. j is the newest one with
+// the item's id. Ids that stand for the words around a call may be equal, as in a run that is
+// started again; then it is the one with the same items before it.
 func (s *State) sameID(h *history, i, j int) int {
 	for k := j; k >= 0; k-- {
 		if s.items[k].id == h.ids[i] && s.items[k].chain == h.chains[i] {

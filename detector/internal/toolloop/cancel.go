@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Cancel takes back the newest check of a call that has no result yet, and that no history
-// shows: the call was not made.
+// Cancel takes back the newest check of a call that has no result and is in no history: the
+// call was not made.
 func Cancel(s State, call Call, p Params, now time.Time) (State, Report) {
 	s = s.awake(&p, now)
 	key := call.Key.Key()
@@ -60,7 +60,8 @@ func (s *State) uncount(i int, p *Params) {
 	}
 }
 
-// findMost finds the call that was made most often, when the one that was has n occurrences left.
+// findMost finds the call that was made most often, after the one that was has only n
+// occurrences left.
 func (s *State) findMost(n uint32) {
 	s.most = n
 	for i := range s.streaks {
@@ -70,7 +71,7 @@ func (s *State) findMost(n uint32) {
 	}
 }
 
-// before returns when the call of item i was made the last time before; 0 if that is not known.
+// before returns the time of the previous occurrence of the call of item i; 0 if unknown.
 func (s *State) before(i int) int64 {
 	for _, it := range slices.Backward(s.items[:i]) {
 		if slices.ContainsFunc(it.calls, func(c pastCall) bool { return c.key == s.items[i].calls[0].key }) {

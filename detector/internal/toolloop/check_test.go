@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/detector/internal/toolloop"
+	"github.com/unloop/unloop/schemas/finding"
 )
 
 const (
@@ -92,7 +93,7 @@ func TestOutcomeThresholds(t *testing.T) {
 		}
 	}
 	r := s.check(call("A", ""))
-	if f, ok := rule(r, toolloop.Outcome); !ok || f.Level != block || !strings.Contains(said(f, "hint"), "identical result") {
+	if f, ok := rule(r, finding.Outcome); !ok || f.Level != block || !strings.Contains(said(f, "hint"), "identical result") {
 		t.Fatalf("the call after three identical results must be blocked: %+v", r.Detections)
 	}
 }
@@ -121,7 +122,7 @@ func TestCyclesAreBlockedAtTheThirdRepeat(t *testing.T) {
 	s = newSession(t)
 	s.params.WarnThreshold, s.params.BlockThreshold = 100, 100
 	s.wantLevels([]toolloop.Call{a, b, c, a, b, c, a, b, c}, allow, allow, allow, allow, allow, allow, allow, allow, block)
-	if f := s.explain().Detections[0]; f.Rule != toolloop.Cycle || f.Period != 3 || f.Tool != "A,B,C" || f.Rule.Detector() != "cycle" {
+	if f := s.explain().Detections[0]; f.Rule != finding.Round || f.Period != 3 || f.Tool != "A,B,C" || finding.DetectorOf(f.Rule) != "cycle" {
 		t.Errorf("finding is %+v", f)
 	}
 
@@ -196,7 +197,7 @@ func TestTheBackoffForPollsGrows(t *testing.T) {
 	for range 2 {
 		s.check(pollCall("P", ""))
 	}
-	f, ok := rule(s.check(pollCall("P", "")), toolloop.Repeat)
+	f, ok := rule(s.check(pollCall("P", "")), finding.Repeat)
 	if !ok || f.Backoff != 60 || !strings.Contains(said(f, "hint"), "Wait 60 seconds") {
 		t.Errorf("the warning must name the pause: %+v", f)
 	}
@@ -342,7 +343,7 @@ func TestExplanationTellsWhatStandsAndTakesNothingIn(t *testing.T) {
 	s.wantLevels(times(4, call("A", "")), allow, allow, warn, broke)
 	for range 2 {
 		r := s.explain()
-		if _, found := rule(r, toolloop.Breaker); !found || r.Level() != broke || fresh(r) != allow || r.Calls[0].Streak != 4 {
+		if _, found := rule(r, finding.Breaker); !found || r.Level() != broke || fresh(r) != allow || r.Calls[0].Streak != 4 {
 			t.Fatalf("explained: %+v", r)
 		}
 	}
@@ -362,7 +363,7 @@ func said(f toolloop.Detection, action string) string {
 // Messages name the action of the policy, whatever the level of the detection.
 func TestMessagesSayWhatIsDone(t *testing.T) {
 	t.Parallel()
-	for _, rule := range []toolloop.Rule{toolloop.Repeat, toolloop.Outcome, toolloop.SameError, toolloop.AllFailed, toolloop.Cycle, toolloop.Wide} {
+	for _, rule := range []string{finding.Repeat, finding.Outcome, finding.SameError, finding.AllFailed, finding.Round, finding.Wide} {
 		f := toolloop.Detection{Rule: rule, Level: toolloop.Block, Tool: "A", Count: 12, Threshold: 9, Poll: true, Backoff: 60}
 		for action, want := range map[string]string{"hint": "Wait 60 seconds", "reject": "is blocked", "break": "Nothing goes on"} {
 			if text := said(f, action); !strings.HasSuffix(text, ".") || !strings.Contains(text, want) {

@@ -2,8 +2,8 @@ package toolloop
 
 import "encoding/binary"
 
-// codec appends the elements of a stored state to buf, or takes them from buf. Once bad,
-// it reads zeros.
+// codec appends the elements of a stored state to buf, or reads them from buf. After a fault,
+// bad is set and it reads zeros.
 type codec struct {
 	buf          []byte
 	writing, bad bool
@@ -94,7 +94,7 @@ func (c *codec) numbers(list ...*uint32) {
 	}
 }
 
-// text writes a text, or reads one of at most that many bytes.
+// text writes a text, or reads one of at most most bytes.
 func (c *codec) text(s *string, most uint64) {
 	switch n := c.number(uint64(len(*s))); {
 	case c.writing:

@@ -9,7 +9,7 @@ import (
 	"github.com/unloop/unloop/schemas/toolname"
 )
 
-// remembered returns item i of a history as it is remembered.
+// remembered returns item i of a history in the form in which the state keeps it.
 func (s *State) remembered(h *history, i int, p *Params) past {
 	it := past{key: h.keys[i], chain: h.chains[i], id: h.ids[i], human: h.items[i].human()}
 	if i >= h.newest {
@@ -71,9 +71,9 @@ func (s *State) pastCall(c *Call, p *Params) pastCall {
 	return out
 }
 
-// addHuman adds a human message that was not seen before at its place. A new message
-// begins a new turn. So does one that was sent before, if it follows a finished answer and
-// did not come quickly: an agent that is woken does its work again.
+// addHuman adds a human message that is new at this place. A new text begins a new turn. So
+// does one that was sent before, if it follows a finished answer and did not come quickly: an
+// agent that is woken repeats its work.
 func (s *State) addHuman(it past, of *Item, p *Params) {
 	unheard := s.hear(it.key)
 	woken := of.Closed && !soon(s.asked, it.at)
@@ -84,9 +84,9 @@ func (s *State) addHuman(it past, of *Item, p *Params) {
 	s.push(it, p.HistorySize)
 }
 
-// addRound adds a round that was not seen before. It reports whether the round counted:
-// calls that were checked before do not count again. A round that is an answer with the
-// message behind it begins a new turn if it came slowly.
+// addRound adds a new round. It reports whether the round counted: calls that were checked
+// before do not count again. A round that is an answer with the message after it begins a new
+// turn if it came slowly.
 func (s *State) addRound(it past, of *Item, p *Params) bool {
 	if s.claim(&it) || len(it.calls) == 0 {
 		return false
@@ -101,7 +101,7 @@ func (s *State) addRound(it past, of *Item, p *Params) bool {
 	return true
 }
 
-// slow reports whether an item is known to have come slowly behind the newest one.
+// slow reports whether an item is known to have come slowly after the newest one.
 func (s *State) slow(it *past) bool {
 	n := len(s.items)
 	return n > 0 && between(s.items[n-1].at, it.at) >= slowGap
@@ -129,7 +129,7 @@ func (s *State) claim(it *past) bool {
 	return len(rest) == 0
 }
 
-// count counts the calls of a new round, behind the remembered items.
+// count counts the calls of a new round, which follows the remembered items.
 func (s *State) count(it *past) {
 	s.round++
 	before, works, waiting := s.work, uint32(0), s.waiting()
@@ -161,8 +161,8 @@ func (s *State) count(it *past) {
 	}
 }
 
-// triesAgain reports whether a round polls what was polled before, which is expected to fail
-// until it is there.
+// triesAgain reports whether a round polls again for something, which is expected to fail until
+// it exists.
 func (s *State) triesAgain(it *past) bool {
 	for i := range slices.Backward(s.items) {
 		if before := &s.items[i]; !before.human {
@@ -172,8 +172,8 @@ func (s *State) triesAgain(it *past) bool {
 	return false
 }
 
-// streakFor returns the streak of a call that is made again, or for the first time. One
-// that is made again behind a wait is a poll with it.
+// streakFor returns the streak of a call, and begins one for a new call. A call that is
+// repeated after a wait is a poll.
 func (s *State) streakFor(c *pastCall, waiting bool) *streak {
 	c.flags &^= novel | waited
 	e := s.streakOf(c.key)
@@ -244,8 +244,7 @@ func (e *streak) restart(c *pastCall) {
 	e.pure, e.count, e.steady, e.done, e.warned, e.rate, e.result = 1, 1, 1, 1, 0, rate{}, c.result
 }
 
-// works reports whether a call may have changed something outside, or shows that
-// something has changed.
+// works reports whether a call may have changed something, or shows that something has changed.
 func (c *pastCall) works(changed bool) bool {
 	return changed || c.is(novel) && c.is(known) && c.flags&(failed|poll|readOnly) == 0
 }
@@ -323,7 +322,7 @@ func (s *State) countError(c *pastCall) {
 }
 
 // countFailure counts rounds in a row in which every call failed, and those of them whose
-// errors had all been seen before. Rounds without results are passed over.
+// errors had all been seen before. It skips rounds without results.
 func (s *State) countFailure(calls []pastCall) {
 	failures, pending, seen := 0, 0, 0
 	for i := range calls {
@@ -355,7 +354,7 @@ func (s *State) countFailure(calls []pastCall) {
 	}
 }
 
-// failure returns a key of what a failed call told.
+// failure returns the key of a failed call's error.
 func (c *pastCall) failure() uint64 {
 	if c.is(plain) {
 		return c.class

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
@@ -31,7 +32,7 @@ func (s *State) detect(p *Params, fresh bool) []Detection {
 	}
 	if p.FailedRounds > 0 && int(s.failed) >= p.FailedRounds {
 		level := p.stands(s.failed, s.stalled, p.FailedRounds)
-		out = append(out, Detection{Rule: AllFailed, Level: level, Count: int(s.failed), Threshold: p.FailedRounds, mark: s.failed})
+		out = append(out, Detection{Rule: finding.AllFailed, Level: level, Count: int(s.failed), Threshold: p.FailedRounds, mark: s.failed})
 	}
 	if f, found := s.cycle(turn, p); found {
 		out = append(out, f)
@@ -55,7 +56,7 @@ func (s *State) detectCall(out []Detection, c *pastCall, p *Params, fresh bool) 
 	if base.Poll {
 		base.Backoff = p.backoff(int(e.pure))
 	}
-	add := func(f Detection, rule Rule, level Level, count uint32, threshold int) {
+	add := func(f Detection, rule string, level Level, count uint32, threshold int) {
 		f.Rule, f.Level, f.Count, f.Threshold, f.mark = rule, level, int(count), threshold, count
 		f.Calls = []CallRef{c.ref(t.name)}
 		out = append(out, f)
@@ -65,26 +66,26 @@ func (s *State) detectCall(out []Detection, c *pastCall, p *Params, fresh bool) 
 	if n := s.similarFailures(c); len(out) == found && !base.Poll && int(n) >= p.WarnThreshold {
 		similar := base
 		similar.Similar = true
-		add(similar, Repeat, Warn, n, p.WarnThreshold)
+		add(similar, finding.Repeat, Warn, n, p.WarnThreshold)
 	}
 	e.detectOutcome(base, c, p, add)
 	if c.times > 1 && int(c.times) >= p.WarnThreshold {
-		add(base, Parallel, Note, uint32(c.times), p.WarnThreshold)
+		add(base, finding.Parallel, Note, uint32(c.times), p.WarnThreshold)
 	}
 	if p.UnknownThreshold > 0 && c.is(notOffered) && int(t.unknown) >= p.UnknownThreshold {
-		add(base, NotOffered, p.stands(t.unknown, t.errors, p.UnknownThreshold), t.unknown, p.UnknownThreshold)
+		add(base, finding.NotOffered, p.stands(t.unknown, t.errors, p.UnknownThreshold), t.unknown, p.UnknownThreshold)
 	}
 	if n := p.EmptyThreshold; n > 0 && c.is(empty) && t.empties > 0 && int(t.empties)%n == 0 {
-		add(base, SameEmpty, Warn, t.empties, n)
+		add(base, finding.SameEmpty, Warn, t.empties, n)
 	}
 	if p.ErrorThreshold > 0 && c.is(failed) && int(t.errors) >= s.patience(t)*p.ErrorThreshold && len(t.args) > 1 {
-		add(base, SameError, p.stands(t.errors, t.stale, p.ErrorThreshold), t.errors, p.ErrorThreshold)
+		add(base, finding.SameError, p.stands(t.errors, t.stale, p.ErrorThreshold), t.errors, p.ErrorThreshold)
 	}
 	return out
 }
 
-// patience is by how much the threshold for a tool's errors rises while each tells something
-// new and other calls succeed in between: that is how one fixes many places.
+// patience returns the factor for the threshold of a tool's errors. It is higher while each
+// error is a new one and other calls succeed in between: that is how one fixes many places.
 func (s *State) patience(t *tool) int {
 	if t.stale == 0 && s.failed < t.errors {
 		return 2
@@ -92,8 +93,8 @@ func (s *State) patience(t *tool) int {
 	return 1
 }
 
-// stands returns the level of a finding about errors: it is blocked if it goes on to
-// Escalate times its threshold, and as many errors as the threshold told nothing new.
+// stands returns the level of a finding about errors: a block if there are Escalate times as
+// many as the threshold, of which at least as many as the threshold told nothing new.
 func (p *Params) stands(count, stale uint32, threshold int) Level {
 	if p.Tool.Escalate > 0 && int(count) >= p.Tool.Escalate*threshold && int(stale) >= threshold {
 		return Block
@@ -101,8 +102,8 @@ func (p *Params) stands(count, stale uint32, threshold int) Level {
 	return Warn
 }
 
-// answers reports whether the agent answers every few rounds, and a user message follows: a
-// person who asks for the next track again and again.
+// answers reports whether the agent answers a user every few rounds, such as a person who asks
+// for the next track again and again.
 func (s *State) answers() bool {
 	const usual = 4 // rounds of a turn
 	answers, rounds := 0, 0
@@ -120,7 +121,7 @@ func (s *State) answers() bool {
 	return answers > 0 && rounds <= usual*(answers+1)
 }
 
-type adder func(f Detection, rule Rule, level Level, count uint32, threshold int)
+type adder func(f Detection, rule string, level Level, count uint32, threshold int)
 
 // detectRepeat compares the streak of a call with its thresholds. A fresh occurrence
 // that is warned of uses up one of the call's warnings.
@@ -141,17 +142,17 @@ func (e *streak) detectRepeat(base Detection, c *pastCall, p *Params, fresh bool
 		if n := p.Tool.Escalate * l.warn; n > 0 && pure >= n && int(e.rate.soon) >= n-2 { // texts have rounds once one repeats itself
 			level = Block
 		}
-		add(base, Repeat, level, e.pure, l.warn)
+		add(base, finding.Repeat, level, e.pure, l.warn)
 	case pure >= l.block:
-		add(base, Repeat, Block, e.pure, l.block)
+		add(base, finding.Repeat, Block, e.pure, l.block)
 	case pure >= l.warn:
 		if fresh {
 			e.warned++
 		}
 		if int(e.warned) > l.warnings {
-			add(base, Repeat, Block, e.pure, l.warn+l.warnings)
+			add(base, finding.Repeat, Block, e.pure, l.warn+l.warnings)
 		} else {
-			add(base, Repeat, Warn, e.pure, l.warn)
+			add(base, finding.Repeat, Warn, e.pure, l.warn)
 		}
 	case c.is(once) && int(e.edits) >= l.warn:
 		base.Once = true
@@ -159,10 +160,10 @@ func (e *streak) detectRepeat(base Detection, c *pastCall, p *Params, fresh bool
 		if p.Tool.Escalate > 0 && int(e.edits) >= p.Tool.Escalate*l.warn && !c.is(soft) {
 			level = Block
 		}
-		add(base, Repeat, level, e.edits, l.warn)
+		add(base, finding.Repeat, level, e.edits, l.warn)
 	case steady >= worked && steady < worked+p.MaxWarnings && !c.silent():
 		base.Worked = true
-		add(base, Repeat, Warn, e.steady, worked)
+		add(base, finding.Repeat, Warn, e.steady, worked)
 	}
 }
 
@@ -172,16 +173,16 @@ func (e *streak) detectPoll(base Detection, c *pastCall, l limits, p *Params, ad
 	base.Passed = e.rate.passed()
 	switch quick, n := e.rate.quick(), int(e.pure); {
 	case quick >= l.block:
-		add(base, Repeat, Block, uint32(quick), l.block) //nolint:gosec // a count
+		add(base, finding.Repeat, Block, uint32(quick), l.block) //nolint:gosec // a count
 	case n >= l.warn && p.overdue(base.Passed):
-		add(base, Repeat, Block, e.pure, l.warn)
+		add(base, finding.Repeat, Block, e.pure, l.warn)
 	case quick >= l.warn+l.warnings:
-		add(base, Repeat, Block, uint32(quick), l.warn+l.warnings) //nolint:gosec // a count
+		add(base, finding.Repeat, Block, uint32(quick), l.warn+l.warnings) //nolint:gosec // a count
 	case quick >= l.warn:
-		add(base, Repeat, Warn, uint32(quick), l.warn) //nolint:gosec // a count
+		add(base, finding.Repeat, Warn, uint32(quick), l.warn) //nolint:gosec // a count
 	case due(n, l.warn) && !c.is(wait): // what it waits for is hinted
 		base.Slow = true
-		add(base, Repeat, Warn, e.pure, l.warn)
+		add(base, finding.Repeat, Warn, e.pure, l.warn)
 	}
 }
 
@@ -203,13 +204,13 @@ func (e *streak) detectOutcome(base Detection, c *pastCall, p *Params, add adder
 	}
 	switch {
 	case p.OutcomeBlock > 0 && before >= p.OutcomeBlock:
-		add(base, Outcome, Block, e.done, p.OutcomeBlock)
+		add(base, finding.Outcome, Block, e.done, p.OutcomeBlock)
 	case p.OutcomeWarn > 0 && c.is(known) && int(e.done) >= p.OutcomeWarn:
-		add(base, Outcome, Warn, e.done, p.OutcomeWarn)
+		add(base, finding.Outcome, Warn, e.done, p.OutcomeWarn)
 	}
 }
 
-// cycle looks for the shortest period that the rounds of the turn end with.
+// cycle looks for the shortest period with which the turn ends.
 func (s *State) cycle(turn []int, p *Params) (Detection, bool) {
 	if p.Repeats <= 0 {
 		return Detection{}, false
@@ -224,10 +225,10 @@ func (s *State) cycle(turn []int, p *Params) (Detection, bool) {
 			continue
 		}
 		f := Detection{
-			Rule: Cycle, Level: Block, Count: run / period, Threshold: p.Repeats, Period: period, mark: s.round,
+			Rule: finding.Round, Level: Block, Count: run / period, Threshold: p.Repeats, Period: period, mark: s.round,
 		}
 		if period == 2 {
-			f.Rule = PingPong
+			f.Rule = finding.PingPong
 		}
 		last := rounds[len(rounds)-period:]
 		if s.weighCycle(&f, rounds[len(rounds)-run:], p) {
@@ -288,8 +289,8 @@ func (r round) all(f flags) bool {
 	return !slices.ContainsFunc(r.calls, func(c pastCall) bool { return !c.is(f) })
 }
 
-// polls reports whether a round that comes a time after the one before only polls, or looks
-// so slowly that it does.
+// polls reports whether a round only polls, or looks at something so long after the round
+// before that this is a poll.
 func (r round) polls(gap time.Duration) bool {
 	return r.all(poll|waited) || gap >= slowFor(r.all(failed)) && r.all(poll|waited|look)
 }

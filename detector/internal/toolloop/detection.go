@@ -6,28 +6,6 @@ import (
 	"github.com/unloop/unloop/schemas/finding"
 )
 
-// Rule is the kind of a detection.
-type Rule string
-
-// The rules.
-const (
-	Repeat     Rule = finding.Repeat     // the same call, with the same result
-	Outcome    Rule = finding.Outcome    // the same result of a call, by the thresholds for results
-	Parallel   Rule = finding.Parallel   // the same call several times in one round
-	Breaker    Rule = finding.Breaker    // more calls than a policy allows
-	SameError  Rule = finding.SameError  // one error whatever the arguments
-	AllFailed  Rule = finding.AllFailed  // rounds in a row that all failed
-	NotOffered Rule = finding.NotOffered // a tool that does not exist
-	SameEmpty  Rule = finding.SameEmpty  // one empty result whatever the arguments
-	PingPong   Rule = finding.PingPong   // two rounds by turns
-	Cycle      Rule = finding.Round      // three rounds or more over and over
-	Wide       Rule = finding.Wide       // many rounds, few distinct calls, nothing changed
-	NothingNew Rule = finding.NothingNew // rounds whose calls and results were all seen before
-)
-
-// Detector returns the detector that the rule belongs to.
-func (r Rule) Detector() string { return finding.DetectorOf(string(r)) }
-
 // Level is the severity of a detection, in rising order. A policy has an action for
 // each: usually a report alone, a hint, a reject and a break.
 type Level uint8
@@ -43,10 +21,10 @@ const (
 
 // Detection is a loop, or the beginning of one.
 type Detection struct {
-	Rule  Rule
+	Rule  string // of package finding
 	Level Level
-	// Standing marks a detection that was reported before, if the request adds nothing to
-	// it: it still blocks, but needs no second hint.
+	// Standing marks a detection that was reported before and has not got worse: it still
+	// blocks, but needs no second hint.
 	Standing bool
 	// Tool is the tool's name; for cycles, the names of all in their order, with
 	// commas.
@@ -90,8 +68,8 @@ func (f *Detection) same(g *Detection) bool {
 // Facts returns the facts for describing the detection. The caller adds the action.
 func (f *Detection) Facts() finding.Facts {
 	facts := finding.Facts{
-		Detector: f.Rule.Detector(), Rule: string(f.Rule), Tool: f.Tool, Count: f.Count, Threshold: f.Threshold, Period: f.Period,
-		Passed: f.Passed, Worked: f.Worked, Once: f.Once, Similar: f.Rule == Repeat && f.Similar,
+		Detector: finding.DetectorOf(f.Rule), Rule: f.Rule, Tool: f.Tool, Count: f.Count, Threshold: f.Threshold, Period: f.Period,
+		Passed: f.Passed, Worked: f.Worked, Once: f.Once, Similar: f.Rule == finding.Repeat && f.Similar,
 	}
 	if f.Poll {
 		facts.Backoff = f.Backoff

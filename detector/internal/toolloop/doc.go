@@ -12,14 +12,13 @@
 // and brings the same result; a different result is progress and restarts the
 // count. An unknown result counts as the same.
 //
-// Between two occurrences of a call other things may have been done: an edit
-// between two runs of the tests. Where another call in between was new to the
-// session, succeeded and is neither a poll nor marked as read-only, or brought
-// another result than the last time, the occurrences do not make a streak. They
-// are then compared with thresholds times Params.WorkMultiplier and bring warnings
-// only: a build that stays green while one file after the other is edited is no
-// loop, though one that fails alike after six edits deserves a hint. What comes
-// back without such work in between is a loop.
+// Between two occurrences of a call other things may have been done: an edit between two runs
+// of the tests. Where another call in between was new to the session, succeeded and is neither
+// a poll nor marked as read-only, or brought another result than the last time, the occurrences
+// do not make a streak. They are then compared with workMultiplier times the thresholds and
+// bring warnings only: a build that stays green while one file after the other is edited is no
+// loop, though one that fails alike after six edits deserves a hint. Repeats without such work
+// in between are a loop.
 //
 // A new human message ends every streak. So does one that was sent before, if it
 // follows a finished answer and does not come quickly: agents are woken by the same
@@ -27,16 +26,16 @@
 //
 // # Time
 //
-// Polls are counted by their pace, see rate.go: what comes slowly waits for something,
-// and is stopped after hours. The time of a round is that of the request which shows it
-// as its newest. Rounds that come with a history all at once have no known time, and
-// then nothing is counted as quick.
+// Polls are counted by their pace, see rate.go: slow ones wait for something, and are stopped
+// after hours. The time of a round is that of the request which shows it as its newest. Rounds
+// that come with a history all at once have no known time, and then nothing is counted as
+// quick.
 //
 // # Hints that lead on
 //
-// Findings about errors, and rounds that bring nothing new, begin as warnings. They
-// block where they go on to a multiple of their thresholds and told nothing new
-// meanwhile: the same text again, or the same short error with no work in between.
+// Findings about errors, and rounds that bring nothing new, begin as warnings. They block if
+// they reach a multiple of their thresholds and bring nothing new meanwhile: the same text
+// again, or the same short error with no work in between.
 //
 // # Messages that grow
 //

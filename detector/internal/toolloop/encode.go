@@ -266,14 +266,14 @@ func (t emptyRun) code(c *codec) {
 }
 
 func (f *Detection) code(c *codec) {
-	rule, level := string(f.Rule), uint32(f.Level)
-	c.text(&rule, maxToolName)
+	level := uint32(f.Level)
+	c.text(&f.Rule, maxToolName)
 	c.text(&f.Tool, (maxToolName+1)*maxNamed)
 	c.key(&f.call)
 	c.numbers(&level, &f.mark)
 	c.ints(&f.Count, &f.Threshold, &f.Period, &f.Backoff)
 	if !c.writing {
-		f.Rule, f.Level = Rule(rule), Level(min(level, uint32(Break))) //nolint:gosec // at most Break
+		f.Level = Level(min(level, uint32(Break))) //nolint:gosec // at most Break
 	}
 	c.bools(&f.Poll, &f.Worked, &f.Similar, &f.Slow, &f.Once)
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/unloop/unloop/detector/internal/toolloop"
+	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
@@ -65,7 +66,7 @@ func TestAnOldStateStaysReadable(t *testing.T) {
 	if err := s.state.Parse(stored(t, oldState)); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.explain().Detections; len(got) != 1 || got[0].Rule != toolloop.Repeat || got[0].Count != 3 {
+	if got := s.explain().Detections; len(got) != 1 || got[0].Rule != finding.Repeat || got[0].Count != 3 {
 		t.Errorf("what stands is %+v", got)
 	}
 	wantLast(t, []toolloop.Level{

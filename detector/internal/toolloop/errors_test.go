@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/unloop/unloop/detector/internal/toolloop"
+	"github.com/unloop/unloop/schemas/finding"
 )
 
 func TestOneErrorFromDifferingArgumentsIsWarnedOf(t *testing.T) {
@@ -17,7 +18,7 @@ func TestOneErrorFromDifferingArgumentsIsWarnedOf(t *testing.T) {
 		history = append(history, round(failure(fmt.Sprintf("A%d", i), fmt.Sprintf("Error: no such file '/tmp/%d'", i))))
 	}
 	wantLast(t, s.grow(history), allow, allow, allow, allow, warn, warn)
-	f, ok := rule(s.request(history), toolloop.SameError)
+	f, ok := rule(s.request(history), finding.SameError)
 	if !ok || f.Count != 6 || f.Tool != "A" || !strings.Contains(said(f, "hint"), "same error") {
 		t.Errorf("finding is %+v", f)
 	}
@@ -31,7 +32,7 @@ func TestErrorsThatTellSomethingNewAfterOtherWorkGetMorePatience(t *testing.T) {
 	for i := range 10 {
 		history = append(history, round(call(fmt.Sprintf("E%d", i), "edited")), round(failure(fmt.Sprintf("A%d", i), fmt.Sprintf("Error: no such name '%d'", i))))
 	}
-	if at := firstFound(s, history, toolloop.SameError); at != 20 {
+	if at := firstFound(s, history, finding.SameError); at != 20 {
 		t.Errorf("found at round %d, want that of the tenth error", at)
 	}
 }
@@ -52,7 +53,7 @@ func TestASuccessOrAnotherErrorEndsAnErrorCycle(t *testing.T) {
 			history = append(history, round(failure(fmt.Sprintf("A1%d", i), "Error: no")))
 		}
 		for i := range history {
-			if f, ok := rule(s.request(history[:i+1]), toolloop.SameError); ok {
+			if f, ok := rule(s.request(history[:i+1]), finding.SameError); ok {
 				t.Errorf("%s: %+v", name, f)
 			}
 		}
@@ -85,7 +86,7 @@ func TestAToolThatWasNeverOfferedIsWarnedOf(t *testing.T) {
 	}
 	s := newSession(t)
 	wantLast(t, s.grow(history), allow, allow, warn, warn)
-	f, ok := rule(s.request(history), toolloop.NotOffered)
+	f, ok := rule(s.request(history), finding.NotOffered)
 	if !ok || f.Count != 4 || f.Threshold != 3 || !strings.Contains(said(f, "hint"), "does not exist") {
 		t.Errorf("finding is %+v", f)
 	}
@@ -112,10 +113,10 @@ func TestFailuresReportedLaterCount(t *testing.T) {
 		s.check(call(fmt.Sprintf("A%d", i), ""))
 		last = s.result(failure(fmt.Sprintf("A%d", i), "Error: no"))
 	}
-	if _, ok := rule(last, toolloop.SameError); !ok {
+	if _, ok := rule(last, finding.SameError); !ok {
 		t.Errorf("one error five times: %+v", last.Detections)
 	}
-	if _, ok := rule(last, toolloop.AllFailed); !ok {
+	if _, ok := rule(last, finding.AllFailed); !ok {
 		t.Errorf("five rounds failed: %+v", last.Detections)
 	}
 }

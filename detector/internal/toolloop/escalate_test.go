@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/unloop/unloop/detector/internal/toolloop"
+	"github.com/unloop/unloop/schemas/finding"
 )
 
 // plain is a failure that says all in its class.
@@ -168,7 +169,7 @@ func TestAnEditThatIsMadeAgainRepeatsItself(t *testing.T) {
 		s := newSession(t)
 		s.grow(history(false)[:2])
 		return s.request(history(false)[:3])
-	}(), toolloop.Repeat)
+	}(), finding.Repeat)
 	if want := "The tool i was called 3 times with the same arguments, and takes effect each time."; said(f, "hint")[:len(want)] != want {
 		t.Error(said(f, "hint"))
 	}

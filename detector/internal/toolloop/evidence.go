@@ -16,11 +16,10 @@ type Call struct {
 	Result fingerprint.Digest
 	// Class is fingerprint.ErrorClass of the result of a failed call.
 	Class fingerprint.Digest
-	// ID tells this call from an equal one: a hash of its call id, and of what else
-	// the history has only for it and keeps as it is, such as the words around it
-	// (but not the result, which may come later or be cleared). It serves to match
-	// histories and is never part of a count. Zero where there is nothing of the
-	// kind.
+	// ID distinguishes this call from equal ones: a hash of its call id, and of whatever else
+	// in the history is unique to it and stays, such as the words around it (but not the
+	// result, which may come later or be cleared). It serves to match histories and is never
+	// part of a count. Zero if there is nothing of the kind.
 	ID         fingerprint.Digest
 	Failed     bool // the result reports an error
 	Poll       bool // fingerprint.IsPoll
@@ -66,19 +65,19 @@ type Evidence struct {
 	// fingerprint.HumanKey) of the items before Items[0] that were left out, or,
 	// with Delta, a digest of the name of what the server keeps. Else zero.
 	Before fingerprint.Digest
-	// Delta says that Items are only what is new after a response or conversation
-	// that the server keeps (previous_response_id).
+	// Delta says that Items has only what is new since a response or conversation that the
+	// server keeps (previous_response_id).
 	Delta bool
-	// Own says that the session has an id of its own. Its rounds count after they
-	// left the history. Where the session is derived they count only as long as
-	// histories continue each other.
+	// Own says that the session has an id of its own. Its rounds still count after they have
+	// left the history. Those of a derived session count only as long as histories continue
+	// each other.
 	Own bool
 	// Retry says that the client marked the request as its own retry, or that the
 	// request before got no answer.
 	Retry bool
 }
 
-// history is Evidence with the keys that it is matched by.
+// history is Evidence with the keys for matching it.
 type history struct {
 	items  []Item
 	keys   []uint64 // of each item

@@ -10,9 +10,9 @@ import (
 // call more in it, and its result more behind it. That is a round for each step, and not
 // one round of ever more parallel calls.
 
-// ungrown returns the items of a history in which a round that grew stands as the rounds
-// that it grew by, which earlier requests have shown. The calls that were added since are
-// the newest of them. Other rounds stay as they are: calls that come together are parallel.
+// ungrown returns the items of a history with each grown round split into its steps, as earlier
+// requests have shown them; the calls that were added since are the newest step. Other rounds
+// stay as they are: calls that come together are parallel.
 func (s *State) ungrown(ev *Evidence, p *Params) []Item {
 	parallel := func(it Item) bool { return !it.human() && len(it.Calls) > 1 }
 	if ev.Delta || len(s.items) == 0 || !slices.ContainsFunc(ev.Items, parallel) {
@@ -130,9 +130,9 @@ func (g *growth) endingAt(j, end int) (ends []int) {
 	return ends
 }
 
-// follows reports whether the round may stand behind the remembered item j, with some
-// calls before the first of its remembered steps, which may be forgotten. Where ids do not
-// say that these are the steps that were seen, all items before them must be the same.
+// follows reports whether the round may follow the remembered item j, with some calls before
+// its first remembered step, whose own steps may be forgotten. Unless ids prove that these are
+// the remembered steps, all items before them must be the same.
 func (g *growth) follows(j, calls int, sure bool) bool {
 	if j < 0 {
 		return sure || g.full && g.newest || calls == 0 && g.at == 0 && g.whole
@@ -140,8 +140,8 @@ func (g *growth) follows(j, calls int, sure bool) bool {
 	return g.s.items[j].chain == g.chain || sure && g.at > 0 && g.s.items[j].key == g.items[g.at-1].key().Key()
 }
 
-// precedes reports whether the item behind the remembered item j, if there is one, is the
-// one behind the round.
+// precedes reports whether the remembered item after j, if there is one, is the item after the
+// round.
 func (g *growth) precedes(j int) bool {
 	if j+1 == len(g.s.items) {
 		return true
@@ -149,7 +149,7 @@ func (g *growth) precedes(j int) bool {
 	return g.at+1 < len(g.items) && g.s.items[j+1].key == g.items[g.at+1].key().Key()
 }
 
-// isStep reports whether a remembered round has these calls, and whether their ids say so.
+// isStep reports whether a remembered round has these calls, and whether their ids prove it.
 func (it *past) isStep(calls []Call) (same, byID bool) {
 	if it.live || len(calls) == 1 && it.calls[0].key != calls[0].Key.Key() {
 		return false, false

@@ -152,7 +152,7 @@ func fresh(r toolloop.Report) toolloop.Level {
 	return level
 }
 
-func rule(r toolloop.Report, want toolloop.Rule) (toolloop.Detection, bool) {
+func rule(r toolloop.Report, want string) (toolloop.Detection, bool) {
 	for _, f := range r.Detections {
 		if f.Rule == want {
 			return f, true

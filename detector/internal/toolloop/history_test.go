@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/unloop/unloop/detector/internal/toolloop"
+	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
@@ -179,7 +180,7 @@ func TestParallelCallsAreOneRound(t *testing.T) {
 	}
 	s = newSession(t)
 	r := s.request([]toolloop.Item{round(times(10, call("A", "ok"))...)})
-	f, ok := rule(r, toolloop.Parallel)
+	f, ok := rule(r, finding.Parallel)
 	if !ok || r.Level() != toolloop.Note || f.Count != 10 || r.Calls[0].Streak != 1 {
 		t.Errorf("ten identical calls at once must be reported as one round: %+v", r)
 	}

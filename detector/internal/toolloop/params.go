@@ -22,10 +22,9 @@ func DefaultParams() Params { return Params{policy.DefaultTool(), policy.Default
 // Idle is the time without a request after which a session is forgotten.
 func (p *Params) Idle() time.Duration { return time.Duration(p.TTLSeconds) * time.Second }
 
-// Occurrences of a call between which other work was done are blocked at workMultiplier
-// times the threshold of a block and, where the call fails each time, warned of at
-// failedWorkMultiplier times that of a warning. Those that answers end in between are
-// compared with turnMultiplier times the thresholds.
+// Repeats of a call with other work in between bring a warning at workMultiplier times the
+// threshold of a block or, if the call fails each time, at failedWorkMultiplier times that of a
+// warning.
 const (
 	workMultiplier       = 3
 	failedWorkMultiplier = 2

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// slowGap is the time between two occurrences from which on neither counts as quick.
-	// An agent that waits for something looks at it three times a minute or less.
+	// slowGap is the shortest time between two occurrences that are slow. An agent that waits
+	// for something looks at it three times a minute or less.
 	slowGap = 20 * time.Second
 	// quickGap is the longest time between two occurrences that both count in full: as fast
 	// as a model answers.
@@ -16,9 +16,9 @@ const (
 	whole = 1000
 )
 
-// haste returns how much an occurrence counts that came a time after the one before, in
-// thousandths: all of it up to quickGap, nothing from slowGap on, and evenly less in
-// between. The time is 0 if it is not known, which counts nothing.
+// haste returns the weight, in thousandths, of an occurrence that came a time after the one
+// before: all of it up to quickGap, nothing from slowGap on, and linear in between. A gap of 0
+// is unknown and has no weight.
 func haste(gap time.Duration) uint32 {
 	switch {
 	case gap <= 0 || gap >= slowGap:
@@ -64,14 +64,14 @@ func (r *rate) takeBack(before int64) {
 	r.last = before
 }
 
-// quick returns the number of occurrences as far as they came quickly: at least 1.
+// quick returns the number of occurrences by their weight: at least 1.
 func (r *rate) quick() int { return 1 + int(r.hasty)/whole }
 
 // passed returns the time from the first to the last occurrence, as far as it is known.
 func (r *rate) passed() time.Duration { return between(r.first, r.last) }
 
-// slowFor returns the time between two looks from which on they wait for something. Half of
-// it is enough for looks that fail: a loop tries again at once.
+// slowFor returns the shortest time between two looks that wait for something. Half of slowGap
+// is enough for looks that fail: a loop tries again at once.
 func slowFor(failed bool) time.Duration {
 	if failed {
 		return slowGap / 2
@@ -109,9 +109,8 @@ func due(n, threshold int) bool {
 	return n == threshold
 }
 
-// gapBefore returns the time between a round and the one before. Of looks at several things
-// in turn with one tool, which come half as slowly as others at least, it is the time since
-// the same thing was looked at.
+// gapBefore returns the time between a round and the one before. For slow looks at several
+// things in turn with one tool, it returns the time since the last look at the same thing.
 func gapBefore(rounds []round, i int) time.Duration {
 	if i == 0 {
 		return 0

@@ -3,24 +3,26 @@ package toolloop
 import (
 	"math/bits"
 	"slices"
+
+	"github.com/unloop/unloop/schemas/finding"
 )
 
 // pair is a call with its result.
 type pair struct{ call, result uint64 }
 
-// mark returns a number that two pairs rarely have in common.
+// mark returns a short hash of the pair.
 func (p pair) mark() uint32 {
 	return uint32((p.call ^ bits.RotateLeft64(p.result, 29)) * 0x9e3779b97f4a7c15 >> 32) //nolint:gosec // the upper half
 }
 
-// seen has the calls and results of a turn so far.
+// seen holds the calls and results of a turn so far.
 type seen struct {
 	calls map[uint64]bool
 	pairs map[pair]bool
 	older []uint32 // State.older
 }
 
-// stale returns how new a round is, compared with the rounds before it.
+// stale says how new a round is, compared with the rounds before it.
 type stale uint8
 
 const (
@@ -31,10 +33,10 @@ const (
 	nothing              // only known calls with known results
 )
 
-// nothingNew counts the rounds at the end of the turn whose calls and results were
-// all seen in it before. It blocks them if they go on to CycleEscalate times NothingNew,
-// and at least NothingNew of them repeat each other, or there are as many as are
-// remembered: to read again what a summary left out is not a loop. Polls count for warnings alone, and only those that come quickly.
+// nothingNew counts the rounds at the end of the turn whose calls and results were all seen in
+// it before. It blocks them once they reach Escalate times NothingNew, if at least NothingNew
+// of them repeat each other or there are as many as are remembered: it is no loop to read again
+// what a summary left out. Polls count for warnings alone, and only quick ones.
 func (s *State) nothingNew(turn []int, p *Params) (Detection, bool) {
 	if p.NothingNew <= 0 {
 		return Detection{}, false
@@ -70,7 +72,7 @@ func (s *State) nothingNew(turn []int, p *Params) (Detection, bool) {
 	}
 	n := run.rounds + run.polls + run.told
 	f := Detection{
-		Rule: NothingNew, Level: Warn, Tool: s.namesOf(rounds[len(rounds)-1:]), Count: n, Threshold: least,
+		Rule: finding.NothingNew, Level: Warn, Tool: s.namesOf(rounds[len(rounds)-1:]), Count: n, Threshold: least,
 		mark: uint32(n), //nolint:gosec // a number of remembered rounds
 	}
 	if p.Cycle.Escalate > 0 && run.sure >= p.Cycle.Escalate*least && (run.again >= least || run.sure >= p.HistorySize) {
@@ -79,7 +81,8 @@ func (s *State) nothingNew(turn []int, p *Params) (Detection, bool) {
 	return f, true
 }
 
-// isNews reports whether a call is news after some rounds, as seen.look says: most are.
+// isNews reports whether a call is news after some rounds, as seen.look does, but is fast for
+// the usual case: news.
 func (s *State) isNews(rounds []round, c *pastCall) bool {
 	answered := c.is(known | failed)
 	if answered && (c.is(retold) || slices.Contains(s.older, pair{c.key, c.result}.mark())) {
@@ -103,7 +106,7 @@ func (s *State) isNews(rounds []round, c *pastCall) bool {
 	return true
 }
 
-// staleRun is a number of rounds in a row that brought nothing new.
+// staleRun counts rounds in a row that brought nothing new.
 type staleRun struct {
 	rounds, polls int
 	told          int // rounds of other calls, whose results tell only what others told
@@ -170,8 +173,8 @@ func (b *seen) look(c *pastCall) stale {
 	return news
 }
 
-// likeness returns a key that is equal for calls that differ only in values that change
-// by themselves: from the call and its result or, for a failed call, its error.
+// likeness returns a key that is equal for calls that differ only in volatile values: of the
+// call and its result or, for a failed call, its error.
 func (c *pastCall) likeness() pair {
 	switch {
 	case c.loose == 0:

@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/detector/internal/toolloop"
+	"github.com/unloop/unloop/schemas/finding"
 )
 
 // firstFound returns the first request, from 1, at which the rule is found, or 0.
-func firstFound(s *session, history []toolloop.Item, r toolloop.Rule) int {
+func firstFound(s *session, history []toolloop.Item, r string) int {
 	for i := range history {
 		if f, ok := rule(s.request(history[:i+1]), r); ok && !f.Standing {
 			return i + 1
@@ -36,7 +37,7 @@ func TestRoundsThatBringNothingNewAreHinted(t *testing.T) {
 	} {
 		s := newSession(t)
 		s.params.Exempt, s.params.PollTools = []string{"F"}, []string{"P"}
-		if got := firstFound(s, rounds(strings.Fields(c.rounds)...), toolloop.NothingNew); got != c.want {
+		if got := firstFound(s, rounds(strings.Fields(c.rounds)...), finding.NothingNew); got != c.want {
 			t.Errorf("%s: found at round %d, want %d", name, got, c.want)
 		}
 	}
@@ -70,7 +71,7 @@ func TestTheSameEmptyResultIsHintedAtEverySixthRound(t *testing.T) {
 		round[0].Calls[0].Key = hash(fmt.Sprint("query ", i))
 		round[0].Calls[0].Empty = true
 		history = append(history, round...)
-		if f, ok := rule(s.request(history), toolloop.SameEmpty); ok && !f.Standing {
+		if f, ok := rule(s.request(history), finding.SameEmpty); ok && !f.Standing {
 			found = append(found, i+1)
 		}
 	}
@@ -97,11 +98,11 @@ func TestNearlyTheSameFailingCallIsHintedAtTheThirdAndStoppedByItsErrorAlone(t *
 	history := nearly(20, func(c *toolloop.Call) { c.Failed, c.Class = true, hash("no match") })
 	for i := range history {
 		r := s.request(history[:i+1])
-		f, ok := rule(r, toolloop.Repeat)
+		f, ok := rule(r, finding.Repeat)
 		if ok != (i >= 2) || ok && (f.Level > warn || f.Count != i+1 || !f.Similar) {
 			t.Fatalf("round %d: %+v", i+1, r.Detections)
 		}
-		if e, ok := rule(r, toolloop.SameError); ok != (i >= 4) || (e.Level == block) != (i >= 9) {
+		if e, ok := rule(r, finding.SameError); ok != (i >= 4) || (e.Level == block) != (i >= 9) {
 			t.Fatalf("round %d: %+v", i+1, r.Detections)
 		}
 	}
@@ -191,10 +192,10 @@ func TestRoundsThatTellWhatOthersToldAreHinted(t *testing.T) {
 		"fewer than a row": {looks(5), 0},
 	} {
 		s := newSession(t)
-		if got := firstFound(s, c.history, toolloop.NothingNew); got != c.want {
+		if got := firstFound(s, c.history, finding.NothingNew); got != c.want {
 			t.Errorf("%s: found at round %d, want %d", name, got, c.want)
 		}
-		if f, _ := rule(s.request(c.history), toolloop.NothingNew); f.Level >= block {
+		if f, _ := rule(s.request(c.history), finding.NothingNew); f.Level >= block {
 			t.Errorf("%s: stopped", name)
 		}
 	}

@@ -44,8 +44,8 @@ type State struct {
 	wide    uint32   // rounds in a row that were part of a wide loop
 	broken  bool     // nothing passes until a human message or a release
 	stopped bool     // the newest request was blocked
-	// doubt is the number of requests that must continue each other, after histories
-	// diverged, before a summary counts as one of the remembered rounds: at most 3.
+	// doubt is the number of requests that must still continue each other, after histories
+	// diverged, before a summary is taken for one of the remembered rounds: at most 3.
 	doubt uint8
 
 	standing []Detection // of the newest evaluation
@@ -205,7 +205,7 @@ func (s *State) push(it past, remember int) {
 	}
 }
 
-// retire removes the n oldest items. Of those of the turn, the effects are kept.
+// retire removes the n oldest items. It keeps the marks of those in the turn.
 func (s *State) retire(n int) {
 	for i := range s.items[:n] {
 		if slices.ContainsFunc(s.items[i:], func(it past) bool { return it.reset && !it.human || it.released }) ||

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/unloop/unloop/schemas/finding"
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
@@ -15,7 +16,7 @@ type Report struct {
 	Calls []Count
 }
 
-// Count is how often a call was made, as far as it repeats itself.
+// Count is how often a call was repeated.
 type Count struct {
 	Streak    int // occurrences with the same result, without other work in between
 	Total     int // occurrences with the same result
@@ -34,8 +35,7 @@ func (r *Report) Level() Level {
 	return level
 }
 
-// Step adds the history of a request to the state. Parameters that make no sense are
-// repaired.
+// Step adds the history of a request to the state.
 func Step(s State, ev Evidence, p Params, now time.Time) (State, Report) {
 	s = s.awake(&p, now)
 	ev.Items = s.ungrown(&ev, &p)
@@ -110,8 +110,8 @@ func Release(s State) State {
 	return s
 }
 
-// Stop notes that a request was refused. The next human message then begins a new turn
-// even if it was sent before. With forever set, everything is refused until then.
+// Stop records that a request was refused. The next human message then begins a new turn even
+// if it was sent before. With forever set, everything is refused until then.
 func Stop(s State, forever bool) State {
 	s = s.clone()
 	s.stopped = true
@@ -119,8 +119,7 @@ func Stop(s State, forever bool) State {
 	return s
 }
 
-// awake returns a copy of s that may be changed. It is empty if the session was idle for
-// too long.
+// awake returns a copy of s to be changed; an empty state if the session was idle for too long.
 func (s State) awake(p *Params, now time.Time) State {
 	now = time.UnixMilli(now.UnixMilli()).UTC() // as it is stored
 	if s.seen.IsZero() || now.Sub(s.seen) >= p.Idle() {
@@ -133,9 +132,9 @@ func (s State) awake(p *Params, now time.Time) State {
 	return s
 }
 
-// follow makes the state of a derived session that of the given history. A history that
-// does not continue what is remembered begins a new state. One that branched off removes
-// the items after the branch.
+// follow adapts the state of a derived session to a history. A history that does not continue
+// the remembered one begins a new state. One that branched off removes the items after the
+// branch.
 func (s *State) follow(m match, p *Params) match {
 	switch {
 	case m.known == 0:
@@ -151,10 +150,9 @@ func (s *State) follow(m match, p *Params) match {
 	return m
 }
 
-// compacted reports whether a history continues the remembered one by a summary of it.
-// It is true only where no doubt is left that both are of one agent: agents that began
-// with the same messages share a derived session. The summary may be equal to the one
-// before.
+// compacted reports whether a history continues the remembered one with a summary of it. It
+// returns false in doubt whether both are of one agent: agents that began with the same
+// messages share a derived session. The summary may be equal to the one before.
 func (s *State) compacted(h *history, m match) bool {
 	if s.doubt > 0 || len(s.items) == 0 || m.at == len(s.items)-1 {
 		return false
@@ -205,7 +203,7 @@ func (s *State) rewind(at int, p *Params) {
 	s.expire(p.HistorySize)
 }
 
-// addResults adds the results that came since to the rounds that are known.
+// addResults adds results that are new in the history to remembered rounds.
 func (s *State) addResults(h *history, m match, p *Params) {
 	for i, j := m.known-1, m.at; i >= 0 && j >= 0 && h.keys[i] == s.items[j].key; i, j = i-1, j-1 {
 		pending := slices.ContainsFunc(s.items[j].calls, func(c pastCall) bool { return !c.is(known) })
@@ -235,7 +233,7 @@ func (s *State) end(h *history, ev *Evidence) {
 	s.heads = lastN(append(s.heads, head), maxHeads)
 }
 
-// shows reports whether the last round of h is the newest that is remembered.
+// shows reports whether the last round of h is the newest remembered one.
 func (s *State) shows(h *history) bool {
 	turn := s.turn()
 	for i := len(h.items) - 1; i >= 0 && len(turn) > 0; i-- {
@@ -274,7 +272,7 @@ func (s *State) conclude(p *Params, fresh bool) Report {
 	return r
 }
 
-// stands returns the earlier detections.
+// stands returns the detections of earlier requests.
 func (s *State) stands(p *Params) Report {
 	r := s.report(p, true)
 	for i := range r.Detections {
@@ -283,7 +281,7 @@ func (s *State) stands(p *Params) Report {
 	return r
 }
 
-// report returns the break that stands and, if the newest round was evaluated, its
+// report returns a break that is in force and, if the newest round was evaluated, its
 // detections and counts.
 func (s *State) report(p *Params, evaluated bool) (r Report) {
 	if evaluated {
@@ -292,7 +290,7 @@ func (s *State) report(p *Params, evaluated bool) (r Report) {
 	}
 	if s.broken {
 		r.Detections = append(r.Detections, Detection{
-			Rule: Breaker, Level: Break, Standing: true, Count: int(s.calls), Threshold: p.GlobalCircuitBreaker,
+			Rule: finding.Breaker, Level: Break, Standing: true, Count: int(s.calls), Threshold: p.GlobalCircuitBreaker,
 		})
 	}
 	return r

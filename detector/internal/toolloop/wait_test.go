@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/unloop/unloop/detector/internal/toolloop"
+	"github.com/unloop/unloop/schemas/finding"
 )
 
 func waitCall(what string) toolloop.Call {
@@ -80,7 +81,7 @@ func TestAHintAboutASlowPollSaysHowLongItGoesOn(t *testing.T) {
 	s.pace = 30 * time.Second
 	history := repeat(18, round(pollCall("P", "in progress")))
 	s.grow(history[:17])
-	f, ok := rule(s.request(history), toolloop.Repeat)
+	f, ok := rule(s.request(history), finding.Repeat)
 	if !ok || !strings.HasPrefix(said(f, "hint"), "The tool P was called 18 times within 8 minutes with the same arguments and gave nothing new.") {
 		t.Errorf("%+v: %s", f, said(f, "hint"))
 	}

@@ -1,6 +1,10 @@
 package toolloop
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/unloop/unloop/schemas/finding"
+)
 
 // wideLoop looks for many rounds of few distinct calls that brought nothing new.
 // It warns when the loop begins and at every third round that it goes on, and
@@ -19,7 +23,7 @@ func (s *State) wideLoop(turn []int, p *Params, fresh bool) (Detection, bool) {
 		s.wide++
 	}
 	const pace = 3
-	f := Detection{Rule: Wide, Level: Warn, Count: len(rounds), Threshold: p.WideRounds, mark: (s.wide + pace - 1) / pace}
+	f := Detection{Rule: finding.Wide, Level: Warn, Count: len(rounds), Threshold: p.WideRounds, mark: (s.wide + pace - 1) / pace}
 	if int(f.mark) > p.MaxWarnings {
 		f.Level, f.mark = Block, s.round
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/unloop/unloop/detector/internal/toolloop"
+	"github.com/unloop/unloop/schemas/finding"
 )
 
 // wander visits eight calls over and over in an order without a short period.
@@ -24,7 +25,7 @@ func TestManyRoundsOfFewCallsAreAWideLoop(t *testing.T) {
 	var levels []toolloop.Level
 	for i := range history {
 		r := s.request(history[:i+1])
-		if f, ok := rule(r, toolloop.Wide); ok && !f.Standing {
+		if f, ok := rule(r, finding.Wide); ok && !f.Standing {
 			at, levels = append(at, i+1), append(levels, f.Level)
 		}
 	}
@@ -74,7 +75,7 @@ func TestCyclesNeedEqualResults(t *testing.T) {
 	s = newSession(t)
 	same := repeat(3, rounds("Next:none", "Done:ok")...)
 	r := s.request(same)
-	f, ok := rule(r, toolloop.PingPong)
+	f, ok := rule(r, finding.PingPong)
 	if !ok || f.Level != block || f.Count != 3 || f.Period != 2 || f.Tool != "N,D" {
 		t.Errorf("finding is %+v of %+v", f, r.Detections)
 	}
