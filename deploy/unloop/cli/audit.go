@@ -35,7 +35,7 @@ func (a actor) record(ctx context.Context, js jetstream.JetStream, std streams, 
 
 type auditCmd struct {
 	listing
-	Last int `short:"n" default:"50" placeholder:"N" help:"Print the newest N entries."`
+	Last int `env:"-" short:"n" default:"50" placeholder:"N" help:"Print the newest N entries."`
 }
 
 // Run lists the entries, oldest first.

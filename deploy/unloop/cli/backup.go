@@ -71,9 +71,9 @@ type restoreCmd struct {
 	formatted
 	actor
 	File     string `arg:"" help:"Backup written by unloop backup."`
-	Force    bool   `help:"Replace streams that have records. Their records are lost."`
+	Force    bool   `env:"-" help:"Replace streams that have records. Their records are lost."`
 	Replicas int    `placeholder:"N" help:"Replicas of each stream, if the server or cluster cannot hold as many as the backup had."`
-	DryRun   bool   `help:"Verify the file and list its contents, but change nothing."`
+	DryRun   bool   `env:"-" help:"Verify the file and list its contents, but change nothing."`
 }
 
 // Help says how to restore.

@@ -27,8 +27,8 @@ type deliveriesCmd struct {
 
 type deliveriesListCmd struct {
 	listing
-	Endpoint string `short:"e" placeholder:"NAME" help:"Only messages to this endpoint."`
-	Status   string `enum:",delivered,retrying,dead" default:"" placeholder:"STATUS" help:"Only messages with this status: delivered, retrying or dead."`
+	Endpoint string `env:"-" short:"e" placeholder:"NAME" help:"Only messages to this endpoint."`
+	Status   string `env:"-" enum:",delivered,retrying,dead" default:"" placeholder:"STATUS" help:"Only messages with this status: delivered, retrying or dead."`
 }
 
 // Run lists the messages with at least one delivery attempt.
@@ -69,7 +69,7 @@ type deliveriesShowCmd struct {
 // messageArg names a message of the delivery log.
 type messageArg struct {
 	ID       string `arg:"" help:"The message's id."`
-	Endpoint string `short:"e" placeholder:"NAME" help:"The endpoint, if several got the message."`
+	Endpoint string `env:"-" short:"e" placeholder:"NAME" help:"The endpoint, if several got the message."`
 }
 
 // find returns the message.

@@ -30,9 +30,9 @@ type demoCommands struct {
 }
 
 type demoCmd struct {
-	Once           bool     `short:"1" help:"Exit after the demo instead of staying up."`
-	Fast           bool     `help:"Do not pause between requests."`
-	Only           []string `enum:"honest,exact,tool,cycle,reworded" placeholder:"AGENT" help:"Show only this agent: honest, exact, tool, cycle or reworded. Repeatable."`
+	Once           bool     `env:"-" short:"1" help:"Exit after the demo instead of staying up."`
+	Fast           bool     `env:"-" help:"Do not pause between requests."`
+	Only           []string `env:"-" enum:"honest,exact,tool,cycle,reworded" placeholder:"AGENT" help:"Show only this agent: honest, exact, tool, cycle or reworded. Repeatable."`
 	gateway.Config `group:"gateway"`
 	NATSListen     string `name:"nats-listen" group:"nats" default:"127.0.0.1:4222" placeholder:"ADDR" help:"Address of the embedded NATS server."`
 

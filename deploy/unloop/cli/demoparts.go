@@ -31,9 +31,9 @@ func (c *demoModelCmd) Run(ctx context.Context, std streams) error {
 
 type demoAgentsCmd struct {
 	Gateway string        `short:"g" default:"${default_gateway}" placeholder:"URL" help:"Gateway to use."`
-	Every   time.Duration `placeholder:"DURATION" help:"Repeat at this interval with new sessions until Ctrl-C. Default: once."`
-	Fast    bool          `help:"Do not pause between requests."`
-	Only    []string      `enum:"honest,exact,tool,cycle,reworded" placeholder:"AGENT" help:"Show only this agent: honest, exact, tool, cycle or reworded. Repeatable."`
+	Every   time.Duration `env:"-" placeholder:"DURATION" help:"Repeat at this interval with new sessions until Ctrl-C. Default: once."`
+	Fast    bool          `env:"-" help:"Do not pause between requests."`
+	Only    []string      `env:"-" enum:"honest,exact,tool,cycle,reworded" placeholder:"AGENT" help:"Show only this agent: honest, exact, tool, cycle or reworded. Repeatable."`
 }
 
 // Run sends the agents' requests, and prints the outcomes.

@@ -17,7 +17,7 @@ type eventsCmd struct {
 	formatted
 	loopFilter
 	Type  []string `env:"-" enum:"detected,ongoing,resolved" placeholder:"TYPE" help:"Only events of this type: detected, ongoing or resolved."`
-	Since span     `default:"1h" placeholder:"DURATION" help:"How far back to start, such as 10m or 1d."`
+	Since span     `env:"-" default:"1h" placeholder:"DURATION" help:"How far back to start, such as 10m or 1d."`
 	Count int      `env:"-" short:"n" placeholder:"N" help:"Stop after this many events. Default: follow until Ctrl-C."`
 }
 

@@ -16,7 +16,7 @@ import (
 type execCmd struct {
 	client
 	Gateway      string        `short:"g" placeholder:"URL" help:"Gateway to use. Default: the one at ${default_gateway} if it is running and no flag or variable names an upstream, else a gateway started for this command."`
-	Fresh        bool          `short:"f" help:"Start a gateway for this command even if one is running."`
+	Fresh        bool          `env:"-" short:"f" help:"Start a gateway for this command even if one is running."`
 	Upstream     service.Pairs `short:"u" placeholder:"NAME=URL" help:"Upstream of the started gateway, by name. Repeatable; one value may hold several. Default: the agent's base URL variables, else the providers' public addresses."`
 	Policies     string        `short:"p" type:"path" placeholder:"FILE" help:"Policy bundle of the started gateway."`
 	DataDir      string        `short:"d" default:"memory" placeholder:"DIR" help:"Storage folder of the started gateway; \"memory\" stores nothing on disk."`

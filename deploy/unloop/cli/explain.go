@@ -17,8 +17,8 @@ type policyExplainCmd struct {
 	formatted
 	File     string        `arg:"" name:"request.json" help:"Request with its headers, in the format of POST /unloop/v1/check; - reads standard input."`
 	Policies string        `type:"existingfile" placeholder:"FILE" help:"Use this bundle instead of the running system's."`
-	Timeout  time.Duration `default:"2s" help:"How long to wait for the detectors."`
-	Offline  bool          `help:"Explain by the bundle alone, without the running system."`
+	Timeout  time.Duration `env:"-" default:"2s" help:"How long to wait for the detectors."`
+	Offline  bool          `env:"-" help:"Explain by the bundle alone, without the running system."`
 }
 
 // Run explains a request, by the bundle alone if no system is running.

@@ -22,7 +22,7 @@ type natsCommands struct {
 
 type natsContextCmd struct {
 	client
-	Name string `default:"unloop" help:"Name of the context."`
+	Name string `env:"-" default:"unloop" help:"Name of the context."`
 }
 
 // natsContext is the file format of the nats CLI.

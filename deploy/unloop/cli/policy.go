@@ -57,8 +57,11 @@ func (r revision) holds() bool { return r.fault == nil && len(r.Content) > 0 }
 // withPolicies calls use with the bucket of policies on a connection of its own.
 func (c client) withPolicies(ctx context.Context, use func(policyStore) error) error {
 	by, err := c.signer()
-	trust, also := c.trust()
-	if err := errors.Join(err, also); err != nil {
+	if err != nil {
+		return err
+	}
+	trust, err := c.trust()
+	if err != nil {
 		return err
 	}
 	return c.with(ctx, func(js jetstream.JetStream) error {

@@ -16,7 +16,7 @@ type policyTuneCmd struct {
 	formatted
 	Sets     []string `arg:"" name:"set" type:"existingdir" help:"Folders with sessions and their labels (unloop scan label)."`
 	Policies string   `type:"existingfile" placeholder:"FILE" help:"Bundle to tune. Default: the default policy."`
-	Out      string   `type:"path" placeholder:"FILE" help:"Write the tuned bundle, with the reasons as comments."`
+	Out      string   `env:"-" type:"path" placeholder:"FILE" help:"Write the tuned bundle, with the reasons as comments."`
 }
 
 // Run tunes thresholds on one half of the labelled sessions, and evaluates them on the other.

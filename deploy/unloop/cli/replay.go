@@ -26,8 +26,8 @@ type replayCmd struct {
 	Policies  string        `type:"path" placeholder:"FILE" help:"Policy bundle, YAML or JSON. Default: the default policy."`
 	Overrides string        `type:"path" placeholder:"FILE" help:"Blocks and exemptions, as printed by unloop overrides --json. They replace those in the recordings."`
 	Pace      time.Duration `default:"1s" help:"Assumed time between two requests of a session that has no recorded times."`
-	All       bool          `help:"List every loop and session."`
-	Labels    string        `type:"existingfile" placeholder:"FILE" help:"Labels of the sessions, written by unloop scan label: print how well each detector does, instead of the report."`
+	All       bool          `env:"-" help:"List every loop and session."`
+	Labels    string        `env:"-" type:"existingfile" placeholder:"FILE" help:"Labels of the sessions, written by unloop scan label: print how well each detector does, instead of the report."`
 	formatted
 	embedworker.Embedding
 

@@ -23,7 +23,7 @@ type scanCmd struct {
 
 // scanned has the flags of commands that scan sessions.
 type scanned struct {
-	Since span          `placeholder:"DURATION" help:"Only requests of the last DURATION, such as 30d. Default: all."`
+	Since span          `env:"-" placeholder:"DURATION" help:"Only requests of the last DURATION, such as 30d. Default: all."`
 	Pace  time.Duration `default:"1s" help:"Assumed time between two requests of a session that has no recorded times."`
 	embedworker.Embedding
 }
@@ -96,9 +96,9 @@ type scanFindCmd struct {
 	formatted
 	Paths    []string `arg:"" optional:"" name:"path" help:"Files and folders with agent sessions, recordings or exports. Default: the sessions of Claude Code, Codex, Gemini CLI, opencode and Copilot CLI on this machine."`
 	Policies []string `type:"existingfile" sep:"none" placeholder:"FILE" help:"Policy bundle, YAML or JSON. Default: the default policy."`
-	Beside   string   `type:"existingfile" xor:"output" placeholder:"FILE" help:"Second bundle: list the sessions that the two bundles treat differently."`
-	HTML     string   `name:"html" type:"path" xor:"output" placeholder:"FILE" help:"Write a page that shows what each loop repeats. Home folders, keys and addresses are masked."`
-	Raw      bool     `help:"Mask only keys in the page."`
+	Beside   string   `env:"-" type:"existingfile" xor:"output" placeholder:"FILE" help:"Second bundle: list the sessions that the two bundles treat differently."`
+	HTML     string   `env:"-" name:"html" type:"path" xor:"output" placeholder:"FILE" help:"Write a page that shows what each loop repeats. Home folders, keys and addresses are masked."`
+	Raw      bool     `env:"-" help:"Mask only keys in the page."`
 }
 
 // Run scans sessions and prints a report of about ten lines.

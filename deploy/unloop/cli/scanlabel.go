@@ -13,10 +13,10 @@ type scanLabelCmd struct {
 	Set     string `arg:"" type:"existingdir" help:"Folder with the sessions; the labels are stored there, too."`
 	Session string `arg:"" optional:"" help:"Session, as named in the JSON of scan and replay. If several files have the same name, put the path from the folder before it."`
 	Verdict string `arg:"" optional:"" enum:"right,wrong,unsure,stuck,honest," default:"" help:"About the findings in the session: right, wrong or unsure. About the session itself: stuck or honest."`
-	From    string `type:"existingfile" placeholder:"FILE" help:"Import the labels that were set on a page of unloop scan --html."`
-	Stale   int    `placeholder:"N" help:"Number of the first request in a stuck session that made no progress."`
-	Note    string `placeholder:"TEXT" help:"Reason. Home folders and addresses in it are masked."`
-	Raw     bool   `help:"Mask nothing in the note."`
+	From    string `env:"-" type:"existingfile" placeholder:"FILE" help:"Import the labels that were set on a page of unloop scan --html."`
+	Stale   int    `env:"-" placeholder:"N" help:"Number of the first request in a stuck session that made no progress."`
+	Note    string `env:"-" placeholder:"TEXT" help:"Reason. Home folders and addresses in it are masked."`
+	Raw     bool   `env:"-" help:"Mask nothing in the note."`
 }
 
 // Run adds labels to the file in the folder.

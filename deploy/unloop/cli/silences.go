@@ -42,8 +42,8 @@ type silencesAddCmd struct {
 	formatted
 	actor
 	Matchers []string `arg:"" name:"matcher" help:"FIELD=PATTERN, where FIELD is tenant, project, policy, detector, severity, action, mode, model, session or loop. In a pattern * matches any text; a leading ! negates it. Every field must match; patterns of the same field are alternatives."`
-	For      span     `short:"f" required:"" placeholder:"DURATION" help:"How long, such as 90s, 10m, 1h30m, 1d or 2w."`
-	Comment  string   `short:"c" placeholder:"TEXT" help:"Reason, for other operators."`
+	For      span     `env:"-" short:"f" required:"" placeholder:"DURATION" help:"How long, such as 90s, 10m, 1h30m, 1d or 2w."`
+	Comment  string   `env:"-" short:"c" placeholder:"TEXT" help:"Reason, for other operators."`
 }
 
 // Run stores a silence, which every notifier follows.

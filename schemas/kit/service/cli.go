@@ -124,8 +124,8 @@ func portIn(addr string) string {
 	return port
 }
 
-// NewParser returns the parser of the commands in cli, whose flags all have environment
-// variables.
+// NewParser returns the parser of the commands in cli, whose flags have environment
+// variables unless they are tagged env:"-", as flags that only make sense for one run are.
 func NewParser(cli any, name, description string, opts ...kong.Option) (*kong.Kong, error) {
 	all := append([]kong.Option{
 		kong.Name(name),
