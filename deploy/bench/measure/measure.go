@@ -102,14 +102,17 @@ type tally struct {
 
 // drive calls a contender with level callers and returns the sample.
 func (p Plan) drive(ctx context.Context, c Contender, round, level int) (Reading, error) {
-	ops := make([]Op, level)
+	ops, ends := make([]Op, level), make([]func(), level)
 	for i := range ops {
-		op, end := c.Caller(round, i)
-		ops[i] = op
-		if end != nil {
-			defer end()
-		}
+		ops[i], ends[i] = c.Caller(round, i)
 	}
+	defer func() {
+		for _, end := range ends {
+			if end != nil {
+				end()
+			}
+		}
+	}()
 	before, err := c.read(ctx)
 	if err != nil {
 		return nil, err
