@@ -1,9 +1,9 @@
-// What buttons do: calls of the API that change something, and buttons that ask twice.
+// Actions: calls of the API that change something, and buttons with a confirmation.
 
 import { call, operator } from "./api.js";
 import { h, plural, toast } from "./dom.js";
 
-// act asks the API for a change and says how it went. It returns whether it was made.
+// act asks the API for a change and shows the result. It returns whether it succeeded.
 export async function act(method, path, body, done) {
   try {
     const answer = await call(method, path, { actor: operator(), ...body });
@@ -18,10 +18,10 @@ export async function act(method, path, body, done) {
 export const release = (id) => act("POST", `loops/${encodeURIComponent(id)}/release`, {},
   (done) => `Released: ${plural(done.counters, "counter")} ${done.counters === 1 ? "starts" : "start"} anew.`);
 
-// atOnce is how many requests of a selection run at the same time.
+// atOnce bounds the concurrent requests of a selection.
 const atOnce = 4;
 
-// each calls do for all items, a few at a time, and returns the errors.
+// each calls run for all items, a few at a time, and returns the errors.
 export async function each(items, run) {
   const faults = [];
   const rest = [...items];
@@ -37,7 +37,7 @@ export async function each(items, run) {
   return faults;
 }
 
-// releaseAll releases loops and says how it went.
+// releaseAll releases loops and shows the result.
 export async function releaseAll(ids) {
   const faults = await each(ids, (id) => call("POST", `loops/${encodeURIComponent(id)}/release`, { actor: operator() }));
   const gone = faults.filter((f) => f.code === "not_open").length;
@@ -47,8 +47,7 @@ export async function releaseAll(ids) {
   toast(text, failed > 0);
 }
 
-// confirmed is a button that acts when it is pressed twice. It has the same width all the
-// time, so that it covers nothing.
+// confirmed returns a button that acts when it is pressed twice. Its width does not change.
 export function confirmed(text, again, props, run) {
   let timer;
   const first = h("span", {}, text);

@@ -2,12 +2,12 @@
 
 export const groupings = ["policy", "tool", "tenant", "project", "caller"];
 export const orders = { first_seen: "newest", last_seen: "last seen", hits: "hits", stopped: "requests stopped", saved: "cost saved" };
-// properties are those that the list can be narrowed to.
+// properties are those that the list can be filtered by.
 export const properties = ["policy", "tool", "tenant", "project", "caller", "session"];
 
 const standard = { loop: "", group: "", sort: "first_seen", page: 1, q: "", range: "1h" };
 
-// view is what is shown. Only show changes it.
+// view is what is shown. Only read and go change it.
 export const view = { ...standard, only: {} };
 
 // read takes the view from the address, and reports whether the address names one.
@@ -39,10 +39,10 @@ export function link(changes = {}) {
   return "#" + (text || "live=");
 }
 
-// loopLink returns the address of a loop, from which the way back leads to the present list.
+// loopLink returns the address of a loop, from which "back" returns to the present list.
 export const loopLink = (id) => link({ loop: id, page: view.page });
 
-// go changes the view. Steps that are small replace the entry in the history.
+// go changes the view. Small changes replace the entry in the browser's history.
 export function go(changes, small = false) {
   const to = link(changes);
   if (small) history.replaceState(null, "", to);

@@ -2,7 +2,7 @@
 
 import { clock } from "./dom.js";
 
-// Fault is an answer that is no success.
+// Fault is an error answer, or none.
 export class Fault extends Error {
   constructor(status, code, message) {
     super(message);
@@ -40,16 +40,16 @@ export async function call(method, path, body) {
   }
 }
 
-// operator is the name that was given with the last silence, for the audit.
+// operator returns the name that was last entered, for the audit.
 const remembered = "unloop-operator";
 export const operator = () => localStorage.getItem(remembered) ?? "";
 export const remember = (name) => localStorage.setItem(remembered, name);
 
 export const get = (path) => call("GET", path);
 
-// follow calls changed with the names of the parts that changed, and state with whether
-// the stream is open. The browser connects again by itself, except after an answer that
-// is no stream: then follow does.
+// follow calls changed with the names of the parts that changed, and state with whether the
+// stream is open. The browser reconnects by itself, except after an answer that is not a
+// stream: then follow does.
 export function follow(changed, state) {
   const source = new EventSource("/api/v1/events");
   source.addEventListener("open", () => state(true));

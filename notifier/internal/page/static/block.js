@@ -1,5 +1,5 @@
-// Blocks: the dialogue that sets them, and the button that ends them. Where only the operator's
-// command line can do it, both show the command.
+// Blocks: the dialogue that sets them, and the button that ends them. If only the operator's
+// command line can do that, both show the command.
 
 import { act, confirmed, each } from "./act.js";
 import { call, operator, remember } from "./api.js";
@@ -7,10 +7,10 @@ import { h, plural, toast, $ } from "./dom.js";
 
 const scopes = ["session", "caller", "tenant", "project"];
 
-// quote writes a word for a shell.
+// quote quotes a word for a shell.
 const quote = (word) => (/^[\w./:@%+=-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`);
 
-// command returns what an operator types for the same.
+// command returns the equivalent command.
 const command = (verb, scope, values, more = []) => ["unloop", verb, ...values.flatMap((v) => [`--${scope}`, quote(v)]), ...more].join(" ");
 
 const lengths = { 600: ["10 minutes", "10m"], 3600: ["1 hour", "1h"], 14400: ["4 hours", "4h"], 86400: ["1 day", "1d"], 604800: ["1 week", "1w"] };
@@ -18,7 +18,7 @@ const lengths = { 600: ["10 minutes", "10m"], 3600: ["1 hour", "1h"], 14400: ["4
 let context;
 let choices = [];
 
-// targets returns what can be blocked of loops: the values of each scope.
+// targets returns what can be blocked: the loops' values of each scope.
 function targets(loops) {
   return scopes.map((scope) => [scope, [...new Set(loops.map((l) => l[scope]).filter(Boolean))]]).filter(([, values]) => values.length > 0);
 }
@@ -42,7 +42,7 @@ export function openBlock(loops) {
   $("block-dialog").showModal();
 }
 
-// drawWhy says why the page can't block, as soon as that is known.
+// drawWhy shows why the page can't block, as soon as that is known.
 export function drawWhy() {
   const why = context.readOnly || (context.sealed ? "The records of this NATS server need the operator's seal, so only the command line can block." : "");
   $("block-why").hidden = why === "";

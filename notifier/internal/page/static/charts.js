@@ -1,22 +1,22 @@
 // Charts as SVG: an amount that grows, columns over time, and a bar of parts.
 
-import { clockTime, h } from "./dom.js";
+import { clockTime, grouped, h } from "./dom.js";
 
 const axis = 20;
 
-// frame is an SVG of the width of an element, with a name for those who do not see it.
+// frame returns an SVG as wide as an element, with a label for screen readers.
 function frame(el, height, label) {
   const width = Math.max(el.clientWidth, 240);
   return { width, svg: h("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }) };
 }
 
-// times writes the beginning and the end below a chart.
+// times returns the labels of begin and end below a chart.
 const times = (width, height, begin, end) => [
   h("text", { class: "hour", x: 0, y: height - 5 }, clockTime(begin, false)),
   h("text", { class: "hour", x: width, y: height - 5, "text-anchor": "end" }, clockTime(end, false)),
 ];
 
-// growth draws an amount that grows: points are { at, value }, the oldest first, times in
+// growth draws a growing amount: points are { at, value }, oldest first, with times in
 // milliseconds.
 export function growth(el, points, begin, end, { write, label }) {
   const height = 110;
@@ -56,7 +56,7 @@ export function columns(el, steps, label) {
     }
   });
   svg.append(h("line", { class: "base", x1: 0, x2: width, y1: height - 14, y2: height - 14 }),
-    h("text", { class: "amount", x: 0, y: 11 }, `at most ${most.toLocaleString("en")} open at once`));
+    h("text", { class: "amount", x: 0, y: 11 }, `at most ${grouped(most)} open at once`));
   el.replaceChildren(svg);
 }
 
@@ -70,5 +70,5 @@ export function parts(list, label) {
     svg.append(h("rect", { class: p.kind, x: at, y: 0, width: (100 * p.value) / all, height: 8 }));
     at += (100 * p.value) / all;
   }
-  return [svg, h("ul", { class: "legend" }, list.map((p) => h("li", { class: p.kind }, h("b", {}, p.value.toLocaleString("en")), ` ${p.name}`)))];
+  return [svg, h("ul", { class: "legend" }, list.map((p) => h("li", { class: p.kind }, h("b", {}, grouped(p.value)), ` ${p.name}`)))];
 }

@@ -1,4 +1,4 @@
-// Elements and texts. Everything that comes from the API becomes text, never markup.
+// Elements and texts. Content from the API becomes text, never markup.
 
 const svgNames = new Set(["svg", "g", "rect", "line", "text", "title", "path"]);
 
@@ -11,28 +11,30 @@ export function h(name, props = {}, ...children) {
     if (key.startsWith("on")) el.addEventListener(key.slice(2), value);
     else el.setAttribute(key, value === true ? "" : String(value));
   }
-  el.append(...children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false));
+  el.append(...present(children));
   return el;
 }
 
+// present returns the children without those that are null, undefined or false.
+const present = (children) => children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false);
+
 export const $ = (id) => document.getElementById(id);
 
-// setText changes an element only if its text differs, so that selections stay.
+// setText changes an element's text only if it differs, which keeps the user's selection.
 export function setText(el, text) {
   if (el.textContent !== text) el.textContent = text;
 }
 
-// fill replaces the children of an element if the content differs. Of two contents with
-// the same key, the first stays, with its focus.
+// fill replaces the children of an element if the key differs from that of the last call.
 export function fill(el, key, make) {
   if (el.shown === key) return;
   el.shown = key;
-  keepFocus(el, () => el.replaceChildren(...[make()].flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false)));
+  keepFocus(el, () => el.replaceChildren(...present([make()])));
 }
 
 const focusable = "a[href], button, input, select, summary, [tabindex]";
 
-// keepFocus redraws an element. If the focus was in it, it stays at the same place.
+// keepFocus redraws an element. Focus within it stays at the same position.
 export function keepFocus(el, redraw) {
   const within = el.contains(document.activeElement) && document.activeElement !== el;
   const place = within ? [...el.querySelectorAll(focusable)].indexOf(document.activeElement) : -1;
@@ -43,9 +45,9 @@ export function keepFocus(el, redraw) {
   next?.focus({ preventScroll: true });
 }
 
-// reconcile makes the children of a container those of the items, in their order. An
-// item that was there before keeps its element, and so its focus. Where the focused item goes,
-// the one in its place gets the focus.
+// reconcile updates the children of a container to those of the items, in their order. An item
+// keeps its element, and so its focus. If the focused item is removed, the one in its place gets
+// the focus.
 export function reconcile(container, items, keyOf, create, update) {
   const focused = [...container.children].findIndex((el) => el.contains(document.activeElement));
   const holder = container.children[focused];
@@ -75,11 +77,11 @@ export function reconcile(container, items, keyOf, create, update) {
   (next?.querySelector("a[href]") ?? container.closest("[tabindex]"))?.focus({ preventScroll: true });
 }
 
-// clock is by how many milliseconds the server's clock is ahead.
+// clock.ahead is by how many milliseconds the server's clock is ahead.
 export const clock = { ahead: 0 };
 export const now = () => Date.now() + clock.ahead;
 
-// span writes a number of seconds.
+// span formats a number of seconds.
 export function span(seconds) {
   const s = Math.max(0, Math.round(seconds));
   if (s < 60) return `${s} s`;
@@ -90,7 +92,7 @@ export function span(seconds) {
 
 export const since = (time) => span((now() - Date.parse(time)) / 1000);
 
-// clockTime writes a time of day, with the date if it is not today's.
+// clockTime formats a time of day, with the date if it is not today.
 export function clockTime(time, seconds = true) {
   const t = new Date(time);
   const day = t.toDateString() === new Date(now()).toDateString() ? "" : t.toLocaleDateString(undefined, { month: "short", day: "numeric" }) + " ";
@@ -101,7 +103,7 @@ export function when(time, text) {
   return h("time", { datetime: time, title: new Date(time).toLocaleString() }, text ?? clockTime(time));
 }
 
-// number writes large numbers short, and others with commas.
+// number abbreviates large numbers, and formats others with commas.
 export function number(n) {
   if (n >= 1e9) return (n / 1e9).toFixed(1) + " G";
   if (n >= 1e6) return (n / 1e6).toFixed(1) + " M";
@@ -121,10 +123,10 @@ export function bytes(n) {
 
 export const plural = (n, noun) => `${grouped(n)} ${noun}${n === 1 ? "" : "s"}`;
 
-// short writes the beginning of a hash.
+// short returns the beginning of a hash.
 export const short = (hash, n = 8) => (hash.length > n + 2 ? hash.slice(0, n) : hash);
 
-// hash shows the beginning of a hash; the whole is its title.
+// hash returns an element with the beginning of a hash; its title is the whole.
 export const hash = (text, n) => h("code", { class: "hash", title: text }, short(text, n));
 
 let toastTimer;

@@ -1,5 +1,5 @@
-// What the page shows is read from here: again after a change, but never without a pause, and
-// what takes the server longer less often.
+// Reading of the page's data: again after a change, but not without a pause, which is longer for
+// what takes the server longer.
 
 import { get } from "./api.js";
 
@@ -8,9 +8,9 @@ const pause = { loops: 200, charts: 3000 };
 const usual = 600;
 const afterFault = 3000;
 
-// newFeed returns a feed. sources are functions by part, each of which returns the [name, path]
-// pairs that are read into data; tell is called after each reading with the part and its error, or
-// null.
+// newFeed returns a function that reads parts. sources has a function for each part, which returns
+// the [name, path] pairs to read into data; tell is called after each reading with the part and its
+// error, or null.
 export function newFeed(sources, data, tell) {
   const parts = new Map(Object.keys(sources).map((name) => [name, { wanted: false, waiting: [], running: false }]));
 
@@ -35,7 +35,7 @@ export function newFeed(sources, data, tell) {
     part.running = false;
   }
 
-  // refresh reads parts again, and returns when each was read once more.
+  // refresh reads parts again, and resolves after that.
   return function refresh(names) {
     return Promise.all(names.filter((n) => parts.has(n)).map((name) => new Promise((resolve) => {
       const part = parts.get(name);

@@ -5,10 +5,10 @@ import { usd } from "./money.js";
 
 const strength = { allow: 0, warn: 1, hint: 2, throttle: 3, reject: 4, break: 5 };
 
-// sorted returns the findings, the strongest first.
+// sorted returns the findings, strongest first.
 export const sorted = (loop) => [...loop.findings].sort((a, b) => strength[b.action] - strength[a.action] || b.hit_count - a.hit_count);
 
-// did says what an action did, from a time on.
+// did describes what an action has done since a time.
 const did = {
   warn: (at) => `noted it at ${at}`,
   hint: (at) => `told the model at ${at}`,
@@ -17,8 +17,7 @@ const did = {
   break: (at) => `has stopped its session since ${at}`,
 };
 
-// story tells in one paragraph what happened: who repeats what, what Unloop did, and what that
-// saved.
+// story returns a paragraph about who repeats what, what Unloop did, and what that saved.
 export function story(loop, course) {
   const others = new Map(sorted(loop).filter((f) => f.title !== loop.title).map((f) => [f.title, f.text]).reverse()); // of each kind the strongest
   const end = loop.state === "open" ? `It ends at ${clockTime(loop.ends)} if nothing more is found.` : `It ended at ${clockTime(loop.ends)}, and its requests pass.`;
@@ -45,7 +44,7 @@ function cost(loop) {
   return `${plural(s.requests, "request")} ${s.requests === 1 ? "was" : "were"} stopped, which saved about ${plural(s.input_tokens, "input token")}${s.usd === undefined ? "" : ` and ${usd(s.usd)}`}. `;
 }
 
-// evidence shows each finding with its count and what it needs.
+// evidence shows each finding with its count and threshold.
 export function evidence(loop) {
   return sorted(loop).map((f) => {
     const threshold = f.threshold || (f.detector === loop.detector ? loop.threshold : 0);
@@ -75,8 +74,7 @@ function measure(value, top, text, mark) {
     h("span", {}, text));
 }
 
-// cycle shows the calls that come again, each with the hashes of its arguments and its
-// result.
+// cycle shows the repeated calls, each with the hashes of its arguments and its result.
 function cycle(f) {
   const steps = f.calls.map((c) => h("li", {}, h("b", {}, c.tool || "call"), " ", h("code", { title: `tool and arguments ${c.call}` }, short(c.call, 6)),
     c.result ? [" = ", h("code", { title: `result ${c.result}` }, short(c.result, 6))] : null));

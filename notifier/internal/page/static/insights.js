@@ -1,5 +1,4 @@
-// What people would rather look at than read: cost saved over time, what became of hints, and
-// top lists.
+// Charts of the overview: cost saved over time, what became of hints, and top lists.
 
 import { growth, parts } from "./charts.js";
 import { fill, h, hash, number, plural, setText, $ } from "./dom.js";
@@ -7,7 +6,7 @@ import { usd } from "./money.js";
 
 const empty = (text) => h("p", { class: "empty" }, text);
 
-// saved draws what was saved over time: money, or requests where no price is known.
+// saved draws what was saved over time: money, or requests if no price is known.
 export function saved(timeline) {
   const steps = timeline.steps;
   const priced = steps.some((s) => s.saved.usd !== undefined);
@@ -21,7 +20,7 @@ export function saved(timeline) {
   else growth($("saved-chart"), points, Date.parse(timeline.since), Date.parse(timeline.until), { write, label: priced ? "Cost saved" : "Requests stopped" });
 }
 
-// afterHints shows what became of the loops of which the model was told.
+// afterHints shows what became of loops after a hint to the model.
 export function afterHints(stats) {
   const a = stats.after_hints;
   const all = a.recovered + a.open + a.stopped;
@@ -35,7 +34,7 @@ export function afterHints(stats) {
   });
 }
 
-// summary shows the numbers of a time.
+// summary shows the numbers of a time range.
 export function summary(stats, range) {
   const s = stats.saved;
   const list = [
@@ -49,7 +48,7 @@ export function summary(stats, range) {
   fill($("numbers"), JSON.stringify(list) + note, () => list.map(([name, value, kind]) => h("div", { class: kind, title: kind === "partial" ? note : undefined }, h("dt", {}, name), h("dd", {}, value))));
 }
 
-// tops draws the names with the most loops of a kind. pick narrows the list to one.
+// tops draws the names with the most loops. pick filters the list by one.
 export function tops(el, list, property, pick) {
   fill(el, JSON.stringify(list), () => {
     if (list.length === 0) return empty(`No ${property} had a loop in this time.`);

@@ -1,4 +1,4 @@
-// The keyboard: one key for each thing that is done often.
+// The keyboard: one key for each frequent action.
 
 import { groupings, go, link, view } from "./address.js";
 import { $ } from "./dom.js";
@@ -30,11 +30,11 @@ function back() {
   else if (view.group || Object.keys(view.only).length > 0) location.hash = link({ group: "", only: {} });
 }
 
-// prepareKeys listens to keys.
+// prepareKeys handles key presses.
 export function prepareKeys(context) {
   const keys = {
     j: () => move(1), k: () => move(-1),
-    x: () => current()?.loop && context.selection.set(current().loop, !context.selection.has(current().loop.loop_id)),
+    x: () => current()?.loop && context.selection.set([current().loop], !context.selection.has(current().loop.loop_id)),
     s: () => press("Silence"), r: () => press("Release"), b: () => (view.loop ? press("Block") : current()?.loop && context.block([current().loop])),
     g: () => {
       if (view.loop) return;

@@ -6,10 +6,10 @@ import { usd } from "./money.js";
 import { row, update } from "./row.js";
 import { drawSelection } from "./selection.js";
 
-// size is how many loops a page has: fewer where a loop takes more lines.
+// size is the number of loops on a page: fewer where a loop takes more lines.
 const size = () => (innerWidth < 720 ? 20 : 50);
 
-// path is what the list is read from.
+// path returns the path in the API that the list is read from.
 export function path() {
   const part = { state: "open", limit: size(), offset: (view.page - 1) * size(), sort: view.sort };
   return view.group ? "groups?" + query({ by: view.group, ...part }) : "loops?" + query(part);
@@ -59,7 +59,7 @@ function drawPager(shown, total, context) {
   ]);
 }
 
-// drawOnly shows what the list is narrowed to, each with a way out.
+// drawOnly draws the filters of the list as buttons that remove them.
 function drawOnly(context) {
   fill($("only"), JSON.stringify(view.only), () => Object.entries(view.only).map(([name, value]) => h("button", {
     type: "button", class: "chip", title: "Show all again", onclick: () => {
@@ -89,7 +89,7 @@ function drawGroups(groups) {
   });
 }
 
-// prepareList makes the controls of the list.
+// prepareList fills the controls of the list.
 export function prepareList(context) {
   const change = (changes, small) => {
     go(changes, small);
@@ -102,7 +102,7 @@ export function prepareList(context) {
   $("filter").addEventListener("input", (e) => change({ q: e.target.value }, true));
 }
 
-// drawControls sets the controls to what the address says.
+// drawControls sets the controls from the address.
 export function drawControls() {
   $("group").value = view.group;
   $("sort").value = view.sort;

@@ -10,16 +10,16 @@ import { evidence, story } from "./findings.js";
 import { usd } from "./money.js";
 import { rounds } from "./rounds.js";
 import { actionBadge, silencedBadge } from "./row.js";
-import { cells, deliveryCells, table } from "./table.js";
+import { auditTable, cells, deliveryTable, table } from "./table.js";
 
-// read reads what the view of a loop shows.
+// read reads a loop and its history.
 export async function read(id) {
   const path = `loops/${encodeURIComponent(id)}`;
   const [loop, history] = await Promise.all([get(path), get(`${path}/history`)]);
   return { loop, history };
 }
 
-// drawLoop draws the view of a loop, or why there is none.
+// drawLoop draws the view of a loop, or why it can't be shown.
 export function drawLoop(data, overrides, context) {
   $("loop-back").setAttribute("href", link({ page: view.page }));
   if (data.fault) {
@@ -59,14 +59,14 @@ function buttons(loop, context) {
   ];
 }
 
-// shown are the fields of a loop that its view shows in words of their own.
+// shown are the fields of a loop that the view shows by itself.
 const shown = ["action", "answer", "caller", "cooldown_seconds", "detector", "ends", "findings", "fingerprint", "first_seen", "hit_count", "last_seen", "loop_id", "mode", "model", "policy", "project",
   "request_id", "saved", "session", "severity", "silenced_until", "similarity", "state", "tenant", "text", "threshold", "title", "window_seconds"];
 
 const other = (name, value) => [(name[0].toUpperCase() + name.slice(1)).replaceAll("_", " "), typeof value === "object" ? JSON.stringify(value) : String(value)];
 
-// facts lists what a loop is. Fields that nothing else shows, as newer events may have, are listed by
-// their names.
+// facts lists the properties of a loop. Fields that nothing else shows, such as those of newer
+// events, are listed by their names.
 function facts(loop, blocked) {
   const all = [
     ["Loop", h("code", {}, loop.loop_id)], ["Policy", loop.policy],
@@ -85,7 +85,7 @@ function facts(loop, blocked) {
   return all.filter(([, value]) => value).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]);
 }
 
-// drawCost draws what the loop saved over time: money, or requests without a price, or hits where
+// drawCost draws what the loop saved over time: money, or requests without a price, or hits if
 // nothing was stopped.
 function drawCost(loop, course) {
   const el = $("loop-cost");
@@ -113,12 +113,12 @@ function run(loop, history) {
 function messages(list, context) {
   const head = h("h3", {}, "What was sent to whom");
   if (list.length === 0) return [head, h("p", { class: "empty" }, "No message about it, as far as the log of deliveries goes back.")];
-  return [head, table(["", "Endpoint", "Message", "Attempts", "Newest attempt", ""], list.map((d) => cells(...deliveryCells(d, context))))];
+  return [head, deliveryTable(list, context)];
 }
 
 function audit(history) {
   const head = h("h3", {}, "What operators did");
   if (history.fault) return [head, h("p", { class: "fault" }, history.fault)];
   if (history.actions.length === 0) return [head, h("p", { class: "empty" }, "Nothing was done about it.")];
-  return [head, table(["When", "Who", "What", ""], history.actions.map((a) => cells(when(a.at), `${a.actor} (${a.via})`, [`${a.action.replaceAll("-", " ")} `, h("code", {}, a.target)], a.detail ?? "")))];
+  return [head, auditTable(history.actions)];
 }

@@ -4,7 +4,7 @@ import { go, link, query, read, view } from "./address.js";
 import { follow } from "./api.js";
 import { drawWhy, openBlock, prepareBlock } from "./block.js";
 import { columns } from "./charts.js";
-import { clockTime, fill, h, plural, setText, toast, $ } from "./dom.js";
+import { clockTime, fill, grouped, h, plural, setText, toast, $ } from "./dom.js";
 import { newFeed } from "./feed.js";
 import * as insights from "./insights.js";
 import { prepareKeys } from "./keys.js";
@@ -17,14 +17,13 @@ import { draw } from "./timeline.js";
 import * as well from "./well.js";
 
 const data = {};
-// failing has the first fault of each part that can't be read.
+// failing has the first error of each part that can't be read.
 const failing = new Map();
 
 const context = { view, readOnly: "", sealed: false, redraw, refresh, silence: openSilence, block: openBlock };
 context.selection = newSelection(context);
 
-// sources are what parts of the page are read from, by the name that the stream of changes gives
-// them.
+// sources return what each part of the page reads, by the part's name in the stream of changes.
 const sources = {
   loops: () => (view.loop ? [] : [["list", path()], ...($("past").open ? [["past", pastPath()]] : [])]),
   charts: () => [["stats", `stats?since=${view.range}`], ...(view.loop ? [] : [["timeline", "timeline?" + query({ since: view.range })]])],
@@ -36,10 +35,10 @@ const sources = {
 };
 const also = { loops: ["charts", "loop"], events: ["loops", "charts", "loop"], overrides: ["silences", "loop"], silences: ["loops", "loop"], deliveries: ["loop"], endpoints: ["deliveries"] };
 
-// reads reports whether what stands in an element is to be read: it is open, and NATS has it.
+// reads reports whether to read the content of details: it is open, and NATS can be used.
 const reads = (details) => details.open && !data.health?.nats;
 
-// gone is what is shown of a loop that nobody knows.
+// gone returns what is shown for an unknown loop.
 function gone(err) {
   if (err.status !== 404) throw err;
   return { fault: err.message };
@@ -127,7 +126,7 @@ function drawEmpty() {
 
 let drawn = "";
 
-// drawTimeline draws the charts anew if they changed.
+// drawTimeline redraws the charts if they changed.
 function drawTimeline() {
   const key = data.timeline.until + $("chart").clientWidth;
   if (drawn === key) return;
@@ -137,7 +136,7 @@ function drawTimeline() {
   if (data.timeline.total > 0) columns($("open-chart"), data.timeline.steps, "Open loops");
   const note = $("chart-note");
   note.hidden = left === 0 && data.timeline.total > 0;
-  setText(note, data.timeline.total === 0 ? "No loop in this time." : `${plural(left, "loop")} of ${data.timeline.total.toLocaleString("en")} found no room for a bar; the columns above count all.`);
+  setText(note, data.timeline.total === 0 ? "No loop in this time." : `${plural(left, "loop")} of ${grouped(data.timeline.total)} found no room for a bar; the columns above count all.`);
   insights.saved(data.timeline);
 }
 
@@ -149,7 +148,7 @@ function drawPast() {
   setText($("past-empty"), data.past.total === 0 ? "No loop has ended in this time." : `${plural(more, "more loop")}: filter for them, or use GET /api/v1/loops?state=resolved.`);
 }
 
-// show follows the address.
+// show draws what the address says.
 function show() {
   if (!read()) {
     if (!view.loop) return; // the browser goes to the section
@@ -172,7 +171,7 @@ function show() {
   refresh(["loops"]);
 }
 
-// shown is the loop that was shown before.
+// shown is the loop that was shown last.
 let shown = "";
 
 for (const b of document.querySelectorAll("[data-range]")) {

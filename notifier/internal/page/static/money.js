@@ -1,6 +1,6 @@
-// Amounts of US dollars, as package schemas/money writes them.
+// Amounts of US dollars, formatted as by package schemas/money.
 
-// usd writes dollars and cents; an amount that is not known is –.
+// usd formats dollars and cents; an unknown amount is –.
 export function usd(amount) {
   if (typeof amount !== "number" || !(Math.abs(amount) < 1e13)) return "–";
   if (amount < 0) return "-" + usd(-amount);

@@ -1,13 +1,12 @@
-// What a loop repeats: its newest rounds, of which the gateway keeps the text for minutes.
+// What a loop repeats: its newest rounds, whose text the gateway keeps for minutes.
 
 import { get } from "./api.js";
 import { h, when } from "./dom.js";
 
-// read are the rounds that were read last, by loop, so that a detail that is drawn again has
-// them at once.
+// read caches rounds by loop, so that they are there at once when a loop is drawn again.
 const read = new Map();
 
-// rounds returns the element with a loop's rounds. It stays empty where nobody keeps them.
+// rounds returns the element with a loop's rounds. It stays empty if no gateway has them.
 export function rounds(loop) {
   const el = h("div", { class: "rounds", hidden: true });
   const known = read.get(loop.loop_id);
@@ -32,8 +31,7 @@ function fill(el, data) {
   ].filter(Boolean));
 }
 
-// table shows rounds one below the other. What differs from the round before with the same
-// call is marked.
+// table lists rounds. It marks what differs from the previous round with the same call.
 function table(list) {
   const last = new Map();
   const rows = list.map((r, i) => {
@@ -48,7 +46,7 @@ function table(list) {
     h("table", {}, h("thead", {}, h("tr", {}, ["#", "Call", "Arguments", "Result"].map((t) => h("th", { scope: "col" }, t)))), h("tbody", {}, rows)));
 }
 
-// differing returns a text with what differs from the one before in a mark.
+// differing returns a text in which the difference from another one is marked.
 function differing(text = "", before) {
   if (before === undefined || before === text) return [text];
   let from = 0;

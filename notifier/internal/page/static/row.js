@@ -14,7 +14,7 @@ export function actionBadge(loop) {
 
 export const silencedBadge = (loop) => loop.silenced_until && h("span", { class: "badge muted", title: `until ${clockTime(loop.silenced_until)}` }, "silenced");
 
-// savedText writes what a loop saved: money, or else tokens.
+// savedText formats what a loop saved: money, or else tokens.
 export function savedText(saved) {
   if (saved.requests === 0) return "–";
   return saved.usd === undefined ? `${number(saved.input_tokens)} tokens` : usd(saved.usd);
@@ -33,7 +33,7 @@ function who(loop) {
 export function row(loop, context) {
   const el = h("article", { class: "loop" });
   const p = {
-    check: h("input", { type: "checkbox", "aria-label": `Select ${loop.title}, loop ${loop.loop_id}`, onchange: (e) => context.selection.set(loop, e.target.checked) }),
+    check: h("input", { type: "checkbox", "aria-label": `Select ${loop.title}, loop ${loop.loop_id}`, onchange: (e) => context.selection.set([loop], e.target.checked) }),
     open: h("a", { class: "lead" }),
     title: h("span", { class: "title" }),
     policy: h("span", { class: "soft" }),

@@ -8,18 +8,13 @@ import { fill, grouped, h, plural, toast, $ } from "./dom.js";
 // most bounds a selection.
 const most = 1000;
 
-// newSelection returns the selection of the list. It keeps loops, by id.
+// newSelection returns the selection of the list: loops by id.
 export function newSelection(context) {
   const loops = new Map();
-  const self = {
+  return {
     has: (id) => loops.has(id),
     all: () => [...loops.values()],
-    set(loop, selected) {
-      if (selected && loops.size < most) loops.set(loop.loop_id, loop);
-      else loops.delete(loop.loop_id);
-      context.redraw();
-    },
-    setAll(list, selected) {
+    set(list, selected) {
       for (const l of list) {
         if (!selected) loops.delete(l.loop_id);
         else if (loops.size < most) loops.set(l.loop_id, l);
@@ -31,11 +26,10 @@ export function newSelection(context) {
       context.redraw();
     },
   };
-  return self;
 }
 
-// drawSelection draws the bar above the list: shown are the loops on this page, total is how
-// many there are.
+// drawSelection draws the bar above the list. shown are the loops on this page, total is the
+// number of all.
 export function drawSelection(context, shown, total) {
   const open = shown.filter((l) => l.state === "open");
   const chosen = context.selection.all().length;
@@ -43,7 +37,7 @@ export function drawSelection(context, shown, total) {
   const here = open.filter((l) => context.selection.has(l.loop_id)).length;
   page.checked = open.length > 0 && here === open.length;
   page.indeterminate = here > 0 && here < open.length;
-  page.onchange = () => context.selection.setAll(open, page.checked);
+  page.onchange = () => context.selection.set(open, page.checked);
   page.disabled = open.length === 0;
   fill($("selected"), [chosen, total, page.checked, context.readOnly].join(), () => (chosen === 0 ? h("span", { class: "soft" }, "Select all on this page") : bar(context, chosen, page.checked ? total : 0)));
 }
@@ -70,7 +64,7 @@ function bar(context, chosen, total) {
 async function selectAll(context) {
   try {
     const data = await get("loops?" + query({ state: "open", limit: most, sort: context.view.sort }));
-    context.selection.setAll(data.loops, true);
+    context.selection.set(data.loops, true);
   } catch (err) {
     toast(err.message, true);
   }

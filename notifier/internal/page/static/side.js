@@ -3,7 +3,7 @@
 import { act, confirmed } from "./act.js";
 import { ended } from "./block.js";
 import { bytes, clockTime, fill, h, plural, setText, since, span, when, $ } from "./dom.js";
-import { cells, deliveryCells, empty, state, table } from "./table.js";
+import { auditTable, cells, deliveryTable, empty, state, table } from "./table.js";
 
 export function deliveries(data, endpoints, context) {
   const failed = data.deliveries.filter((d) => d.status === "dead").length;
@@ -12,7 +12,7 @@ export function deliveries(data, endpoints, context) {
   fill($("endpoints"), JSON.stringify([endpoints, context.readOnly]), () => drawEndpoints(endpoints.endpoints, context));
   fill($("delivery-rows"), JSON.stringify([data.deliveries, context.readOnly]) + Math.floor(Date.now() / 30000), () => {
     if (data.deliveries.length === 0) return endpoints.endpoints.length === 0 ? "" : empty("Nothing was delivered yet. The test button sends a message that says so.");
-    return table(["", "Endpoint", "Message", "Attempts", "Newest attempt", ""], data.deliveries.map((d) => cells(...deliveryCells(d, context))));
+    return deliveryTable(data.deliveries, context);
   });
 }
 
@@ -47,7 +47,7 @@ export function silences(data, overrides, context) {
 export function audit(data) {
   fill($("audit-rows"), JSON.stringify(data), () => {
     if (data.actions.length === 0) return empty("Nothing yet: releases, silences, blocks and pushed policies are recorded here.");
-    return table(["When", "Who", "What", ""], data.actions.map((a) => cells(when(a.at), `${a.actor} (${a.via})`, [`${a.action.replaceAll("-", " ")} `, h("code", {}, a.target)], a.detail ?? "")));
+    return auditTable(data.actions);
   });
 }
 

@@ -3,7 +3,7 @@
 import { call, operator, remember } from "./api.js";
 import { h, plural, toast, $ } from "./dom.js";
 
-// scopes are what a silence can be about, for some loops.
+// scopes returns what a silence of loops can match, with names.
 function scopes(loops) {
   if (loops.length === 0) return [["Every loop", { loop: ["*"] }]];
   const all = [[loops.length === 1 ? "This loop" : `These ${plural(loops.length, "loop")}`, { loop: loops.map((l) => l.loop_id) }]];
@@ -14,17 +14,16 @@ function scopes(loops) {
   return all;
 }
 
-// most is how many patterns a silence may have for a field.
+// most bounds the patterns of a silence for a field.
 const most = 100;
 
-// parts divides matchers into those of several silences.
+// parts splits matchers for several silences.
 function parts(matchers) {
   const [[field, patterns]] = Object.entries(matchers);
   return Array.from({ length: Math.ceil(patterns.length / most) }, (_, i) => ({ [field]: patterns.slice(i * most, (i + 1) * most) }));
 }
 
-// exact makes of a name the pattern of itself: characters that mean more match one
-// character each.
+// exact returns a pattern that matches a name: a wildcard for each character with a meaning.
 const exact = (name) => name.replace(/[*?\[\]\\]/g, "?").replace(/^!/, "?");
 
 let chosen = [];

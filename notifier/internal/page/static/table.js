@@ -1,21 +1,27 @@
-// Tables, and the cells that several of them have.
+// Tables.
 
 import { act } from "./act.js";
 import { loopLink } from "./address.js";
-import { h, since, span } from "./dom.js";
+import { h, since, span, when } from "./dom.js";
 
 export const cells = (...all) => h("tr", {}, all.map((c) => h("td", {}, c)));
 export const empty = (...text) => h("p", { class: "empty" }, ...text);
 export const state = (name, text) => h("span", { class: `state ${name}` }, h("span", { class: "dot", "aria-hidden": "true" }), text ?? name.replace("_", " "));
 
-// table scrolls sideways where it is wider than the page.
+// table returns a table that scrolls if it is wider than the page.
 export const table = (head, rows) => h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": head.filter(Boolean).join(", ") },
   h("table", {}, h("thead", {}, h("tr", {}, head.map((t) => (t ? h("th", { scope: "col" }, t) : h("td"))))), h("tbody", {}, rows)));
 
 const stateOf = { delivered: "ready", retrying: "waiting", dead: "failed" };
 
-// deliveryCells are those of a message in a table of messages.
-export function deliveryCells(d, context) {
+// deliveryTable lists messages.
+export const deliveryTable = (list, context) => table(["", "Endpoint", "Message", "Attempts", "Newest attempt", ""], list.map((d) => cells(...deliveryCells(d, context))));
+
+// auditTable lists actions of operators.
+export const auditTable = (actions) => table(["When", "Who", "What", ""],
+  actions.map((a) => cells(when(a.at), `${a.actor} (${a.via})`, [`${a.action.replaceAll("-", " ")} `, h("code", {}, a.target)], a.detail ?? "")));
+
+function deliveryCells(d, context) {
   const newest = d.attempts.at(-1);
   const result = newest ? [newest.status ? `${newest.status} ` : "", newest.error ?? "", ` ${newest.milliseconds} ms`, h("small", {}, ` ${since(newest.at)} ago`)] : "none yet";
   const next = d.status === "retrying" && d.next ? h("small", {}, ` next in ${span((Date.parse(d.next) - Date.now()) / 1000)}`) : null;

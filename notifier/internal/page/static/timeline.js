@@ -1,4 +1,4 @@
-// The timeline: one bar a loop, from its first finding to its end.
+// The timeline: a bar for each loop, from its first finding to its end.
 
 import { clockTime, h, plural } from "./dom.js";
 
@@ -10,7 +10,7 @@ const maxLanes = 12;
 // steps are the distances of the axis's marks, in milliseconds.
 const steps = [60e3, 300e3, 600e3, 1800e3, 3600e3, 3 * 3600e3, 6 * 3600e3, 12 * 3600e3, 24 * 3600e3];
 
-// draw draws the loops of a timeline, and returns how many of all have no bar.
+// draw draws the loops of a timeline, and returns how many have no bar.
 export function draw(el, timeline, select) {
   const width = Math.max(el.clientWidth, 240);
   const begin = Date.parse(timeline.since);
@@ -26,7 +26,7 @@ export function draw(el, timeline, select) {
   return timeline.total - drawn;
 }
 
-// pack puts the loops into lanes, so that none covers another.
+// pack arranges the loops in lanes without overlaps.
 function pack(loops, begin, end, least) {
   const bars = loops.map((loop) => {
     const from = Math.max(begin, Date.parse(loop.first_seen));

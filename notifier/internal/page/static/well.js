@@ -1,5 +1,5 @@
 // Is all well? What gateways did in the last minute, and what is wrong.
-import { $, fill, h } from "./dom.js";
+import { $, fill, grouped, h } from "./dom.js";
 
 const bar = { width: 10, gap: 3, height: 28 };
 
@@ -9,12 +9,12 @@ export function judge(health, now = Date.now()) {
   const gateways = health.parts.filter((p) => p.service === "gateway" && p.traffic && p.state !== "silent");
   const traffic = sum(gateways.map((p) => p.traffic));
   const total = traffic.requests.reduce((a, n) => a + n, 0);
-  const counted = [`${number(total)} request${total === 1 ? "" : "s"} in the last minute`, `${number(total - traffic.unchecked)} checked`,
-    traffic.hinted && `${number(traffic.hinted)} hinted`, traffic.stopped && `${number(traffic.stopped)} stopped`].filter(Boolean).join(", ");
+  const counted = [`${grouped(total)} request${total === 1 ? "" : "s"} in the last minute`, `${grouped(total - traffic.unchecked)} checked`,
+    traffic.hinted && `${grouped(traffic.hinted)} hinted`, traffic.stopped && `${grouped(traffic.stopped)} stopped`].filter(Boolean).join(", ");
   if (health.nats) return { level: "fault", title: "NATS is away, so requests pass unchecked.", says: "Start its servers, or look at /readyz.", traffic };
   if (ready("gateway").length === 0) return { level: "fault", title: "No gateway is ready.", says: "Start one with unloop gateway or unloop up.", traffic };
   if (ready("detector").length === 0) return { level: "fault", title: "No detector is ready, so requests pass unchecked.", says: "Start one with unloop detector.", traffic };
-  if (traffic.unchecked > 0) return { level: "fault", title: `${number(traffic.unchecked)} of ${number(total)} requests were not checked in the last minute.`, says: "unloop doctor says why.", traffic };
+  if (traffic.unchecked > 0) return { level: "fault", title: `${grouped(traffic.unchecked)} of ${grouped(total)} requests were not checked in the last minute.`, says: "unloop doctor says why.", traffic };
   if (!traffic.last) return { level: "idle", title: "No request has come yet.", says: "Point an agent's base URL at the gateway: a wrong one looks like peace.", traffic };
   if (total === 0) return { level: "idle", title: `No traffic since ${clock(traffic.last, now)}.`, says: "Nothing is watched while nothing comes through.", traffic };
   return { level: "good", title: "All is well.", says: `${counted}.`, traffic };
@@ -31,9 +31,7 @@ function sum(all) {
   return out;
 }
 
-const number = (n) => n.toLocaleString("en");
-
-// clock is a time of today, or a date.
+// clock formats the time of day, or the date if it is not today.
 function clock(at, now) {
   const time = new Date(at);
   const today = time.toDateString() === new Date(now).toDateString();
