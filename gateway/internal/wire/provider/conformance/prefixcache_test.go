@@ -75,9 +75,9 @@ var deep = []cmp.Option{
 		case "digests":
 			return in == "transcript.kept"
 		case "sum":
-			return in == "rounds.slot"
+			return in == "rounds.slot" || in == "message.Part"
 		case "sums":
-			return in == "rounds.answer"
+			return in == "rounds.answer" || in == "rounds.exchange"
 		case "parts", "answers":
 			return in == "rounds.history"
 		case "texts", "read", "rounds":

@@ -97,35 +97,56 @@ func NewCache() *Cache {
 	}
 }
 
-// Sums identifies parts, in whatever way they are read; false for parts that do not have all that
-// is read.
-func (c *Cache) Sums(parts []Part) (k CacheKey, ok bool) {
+// Sums identifies parts, in whatever way they are read, and remembers the hash of each in the part. It
+// is zero without a cache, and if a part is a call that the body only refers to.
+func (c *Cache) Sums(lists ...[]Part) (sums CacheKey) {
+	if c == nil {
+		return sums
+	}
 	var room [512]byte
-	for n, seed := range c.seeds {
-		sums := room[:0]
+	text := room[:0]
+	for _, parts := range lists {
 		for i := range parts {
 			p := &parts[i]
 			if p.Known != nil {
-				return k, false // the call is not among the parts
+				return sums
 			}
-			sums = append(sums, byte(p.Kind), flags(p))
-			sums = binary.LittleEndian.AppendUint64(sums, maphash.Bytes(seed, p.Name))
-			sums = binary.LittleEndian.AppendUint64(sums, maphash.Bytes(seed, p.Value))
+			c.hash(p)
+			text = append(text, byte(p.Kind), flags(p))
+			text = binary.LittleEndian.AppendUint64(text, p.sum[0])
+			text = binary.LittleEndian.AppendUint64(text, p.sum[1])
 		}
-		k[n] = maphash.Bytes(seed, sums)
 	}
-	return k, true
+	for n, seed := range c.seeds {
+		sums[n] = maphash.Bytes(seed, text)
+	}
+	return sums
+}
+
+// hash sets the sum of a part, unless it is set.
+func (c *Cache) hash(p *Part) {
+	if c == nil || p.sum != (CacheKey{}) {
+		return
+	}
+	for n, seed := range c.seeds {
+		p.sum[n] = pair(seed, maphash.Bytes(seed, p.Name), maphash.Bytes(seed, p.Value))
+	}
 }
 
 // key returns the key of parts that are read in one of several ways, given their sums.
 func (c *Cache) key(way uint64, sums CacheKey) (k CacheKey) {
-	var both [16]byte
-	binary.LittleEndian.PutUint64(both[:], way)
 	for n, seed := range c.seeds {
-		binary.LittleEndian.PutUint64(both[8:], sums[n])
-		k[n] = maphash.Bytes(seed, both[:])
+		k[n] = pair(seed, way, sums[n])
 	}
 	return k
+}
+
+// pair returns the hash of two numbers.
+func pair(seed maphash.Seed, a, b uint64) uint64 {
+	var both [16]byte
+	binary.LittleEndian.PutUint64(both[:], a)
+	binary.LittleEndian.PutUint64(both[8:], b)
+	return maphash.Bytes(seed, both[:])
 }
 
 // flags returns what a part says of itself and its digests depend on.
@@ -142,9 +163,8 @@ func flags(p *Part) (f byte) {
 	return f
 }
 
-// Read returns the reading of parts in one of several ways: that of the cache, or else
-// that which read returns. Short parts are read each time, unless that takes long, and all
-// without a cache.
+// Read returns the reading of parts in one of several ways: the cached one, or else the result of read,
+// which it caches. Short parts are always read, unless that takes long.
 func (c *Cache) Read(way uint64, parts []Part, read func() Reading) Reading {
 	size := 0
 	for i := range parts {
@@ -153,44 +173,35 @@ func (c *Cache) Read(way uint64, parts []Part, read func() Reading) Reading {
 	if c == nil || size < cacheFrom && way != ComplaintWay {
 		return read()
 	}
-	return remembered(&c.readings, c, way, parts, read, func(Reading) bool { return true })
+	return lookup(c, &c.readings, way, c.Sums(parts), read, func(Reading) bool { return true })
 }
 
-// Call is Read for a call and its result.
-func (c *Cache) Call(way uint64, parts []Part, read func() ToolCall) ToolCall {
+// Call is Read for a call and its result, by their sums.
+func (c *Cache) Call(way uint64, sums CacheKey, read func() ToolCall) ToolCall {
 	if c == nil {
 		return read()
 	}
-	return remembered(&c.calls, c, way, parts, read, isShortCall)
+	return lookup(c, &c.calls, way, sums, read, func(call ToolCall) bool { return len(call.Tool) <= maxName })
 }
 
-// CallOf is Call for parts with the given sums.
-func (c *Cache) CallOf(sums CacheKey, way uint64, read func() ToolCall) ToolCall {
-	return known(&c.calls, c.key(way, sums), read, isShortCall)
-}
-
-func isShortCall(call ToolCall) bool { return len(call.Tool) <= maxName }
-
-// Exchange is Read for an exchange.
-func (c *Cache) Exchange(parts []Part, read func() Exchange) Exchange {
+// Exchange is Read for an exchange, by its sums.
+func (c *Cache) Exchange(sums CacheKey, read func() Exchange) Exchange {
 	if c == nil {
 		return read()
 	}
-	return remembered(&c.exchanges, c, exchangeWay, parts, read, func(x Exchange) bool { return len(x.Tool)+len(x.Mark) <= maxName })
+	return lookup(c, &c.exchanges, exchangeWay, sums, read, func(x Exchange) bool { return len(x.Tool)+len(x.Mark) <= maxName })
 }
 
-func remembered[V any](in *generations[V], c *Cache, way uint64, parts []Part, read func() V, short func(V) bool) V {
-	sums, ok := c.Sums(parts)
-	if !ok {
+// lookup returns the entry for parts with the given sums, or else the result of read, which it adds if it
+// is small.
+func lookup[V any](c *Cache, in *generations[V], way uint64, sums CacheKey, read func() V, small func(V) bool) V {
+	if sums == (CacheKey{}) {
 		return read()
 	}
-	return known(in, c.key(way, sums), read, short)
-}
-
-func known[V any](in *generations[V], key CacheKey, read func() V, short func(V) bool) V {
+	key := c.key(way, sums)
 	v, known := in.get(key)
 	if !known {
-		if v = read(); short(v) {
+		if v = read(); small(v) {
 			in.set(key, v)
 		}
 	}

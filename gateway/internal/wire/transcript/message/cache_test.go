@@ -47,10 +47,28 @@ func TestEntriesHaveNoLongNames(t *testing.T) {
 	long := strings.Repeat("x", maxName+1)
 	parts := []Part{{Kind: Text, Value: []byte("text")}}
 	for range 2 {
-		c.Call(callWay, parts, func() ToolCall { return ToolCall{Tool: long} })
-		c.Exchange(parts, func() Exchange { return Exchange{Tool: long[1:], Mark: "<"} })
+		c.Call(callWay, c.Sums(parts), func() ToolCall { return ToolCall{Tool: long} })
+		c.Exchange(c.Sums(parts), func() Exchange { return Exchange{Tool: long[1:], Mark: "<"} })
 	}
 	if n := len(c.calls.young) + len(c.exchanges.young); n > 0 {
 		t.Errorf("%d entries with long names are kept", n)
+	}
+}
+
+func TestAPartIsHashedOnce(t *testing.T) {
+	t.Parallel()
+	c := NewCache()
+	parts := []Part{{Kind: Text, Name: []byte("name"), Value: []byte(strings.Repeat("x", cacheFrom))}, {Kind: Text, Value: []byte("y")}}
+	first := c.Sums(parts)
+	parts[0].Value[0]++
+	if again := c.Sums(parts[:1], parts[1:]); again != first {
+		t.Error("a part whose sum is known is hashed again")
+	}
+	changed := []Part{{Kind: Text, Name: parts[0].Name, Value: parts[0].Value}, parts[1]}
+	if c.Sums(changed) == first {
+		t.Error("another value has the same sums")
+	}
+	if known := append(changed, Part{Kind: Call, Known: &ToolCall{}}); c.Sums(known) != (CacheKey{}) || (*Cache)(nil).Sums(parts) != (CacheKey{}) {
+		t.Error("sums of a call that is not in the body, or without a cache")
 	}
 }

@@ -164,8 +164,8 @@ func (d *Digester) Call(p *Part) fingerprint.Digest {
 	if p.Known != nil {
 		return p.Known.Key
 	}
-	parts := [...]Part{*p}
-	return d.Cache.Call(callWay, parts[:], func() ToolCall {
+	d.Cache.hash(p)
+	return d.Cache.Call(callWay, d.Cache.Sums([]Part{*p}), func() ToolCall {
 		return ToolCall{Key: d.Hasher.Call(string(p.Name), d.Arguments(p))}
 	}).Key
 }

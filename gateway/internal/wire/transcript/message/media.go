@@ -28,8 +28,8 @@ func AppendMedia(dst []byte, others fingerprint.Digest) []byte {
 // other returns the digest of a part other than text: of the bytes, id or URL of a picture,
 // and of its other members.
 func (d *Digester) other(p *Part) fingerprint.Digest {
-	parts := [...]Part{{Kind: Other, Value: p.Value}}
-	return d.Cache.Read(otherWay, parts[:], func() Reading { return Reading{Digest: d.value(withReferences(p.Value))} }).Digest
+	d.Cache.hash(p)
+	return d.Cache.Read(otherWay, []Part{{Kind: Other, Value: p.Value, sum: p.sum}}, func() Reading { return Reading{Digest: d.value(withReferences(p.Value))} }).Digest
 }
 
 // withReferences returns JSON with the URLs in it as [recognize.Reference] gives them.

@@ -61,6 +61,9 @@ type Part struct {
 	Value []byte
 	// Known is a call that the body only refers to; nil for one that it contains.
 	Known *ToolCall
+
+	// sum identifies Name and Value in a Cache; zero until it is needed.
+	sum CacheKey
 }
 
 // ToolCall is one call with its result.

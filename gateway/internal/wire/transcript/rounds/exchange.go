@@ -15,7 +15,9 @@ import (
 type exchange struct {
 	said    *turn
 	answers []turn
-	read    message.Exchange
+	// sums identify the message with the answers in a cache.
+	sums message.CacheKey
+	read message.Exchange
 	// text and result are those of words if the exchange was read just now.
 	text, result []byte
 }

@@ -164,7 +164,7 @@ func (t *Rounds) call(s *slot, c int, rules *Rules) message.ToolCall {
 	var out message.ToolCall
 	if cache := t.cache(rules); cache != nil {
 		s.identify(t.digester, c)
-		out = cache.CallOf(a.sums, rules.number, func() message.ToolCall { return t.readCall(s, c, rules) })
+		out = cache.Call(rules.number, a.sums, func() message.ToolCall { return t.readCall(s, c, rules) })
 	} else {
 		out = t.readCall(s, c, rules)
 	}
@@ -181,11 +181,11 @@ func (s *slot) identify(d *message.Digester, c int) {
 	if a.sums != (message.CacheKey{}) {
 		return
 	}
-	d.Parts = append(d.Parts[:0], s.calls[c])
+	var result, content []message.Part
 	if a.known && !a.result.Pending {
-		d.Parts = append(append(d.Parts, a.result), s.content[a.from:a.to]...)
+		result, content = []message.Part{a.result}, s.content[a.from:a.to]
 	}
-	a.sums, _ = d.Cache.Sums(d.Parts)
+	a.sums = d.Cache.Sums(s.calls[c:c+1], result, content)
 }
 
 // readCall reads a call and its result.

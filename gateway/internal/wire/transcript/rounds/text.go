@@ -94,7 +94,8 @@ func (t *Rounds) inText() []textRound {
 	a.read = true
 	first, list := a.exchanges(t.wire.limit)
 	for i := 0; i < len(list) && !t.digester.Stopped(); i++ {
-		list[i].read = t.digester.Cache.Exchange(list[i].parts(t.digester), func() message.Exchange { return list[i].readAll(t.digester) })
+		list[i].sums = t.digester.Cache.Sums(list[i].parts(t.digester))
+		list[i].read = t.digester.Cache.Exchange(list[i].sums, func() message.Exchange { return list[i].readAll(t.digester) })
 	}
 	switch {
 	case len(list) == 0:
@@ -274,7 +275,7 @@ func (t *Rounds) textHistory(rounds []textRound, rules *Rules) []Item {
 		case r.of == nil:
 			call = read()
 		default:
-			call = t.cache(rules).Call(message.TextWay+rules.number, r.of.parts(t.digester), read)
+			call = t.cache(rules).Call(message.TextWay+rules.number, r.of.sums, read)
 			call.Soft = r.call.Soft
 		}
 		items[i].Calls = []message.ToolCall{call}
