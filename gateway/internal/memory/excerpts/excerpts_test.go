@@ -23,7 +23,7 @@ func conversation(human, arguments, result string) *transcript.Transcript {
 	t.End(message.User)
 	t.Add(message.Part{Kind: message.Call, ID: []byte("c"), Name: []byte("read"), Value: []byte(arguments)})
 	t.End(message.Assistant)
-	at := t.Mark()
+	at := t.Len()
 	t.Add(message.Part{Kind: message.Text, Value: quoted(result)})
 	t.Wrap(at, message.Part{ID: []byte("c")})
 	t.End(message.Tool)

@@ -2,8 +2,8 @@
 // whole or as a stream of events, compressed or not. It reports the JSON values of the
 // answer to any number of watchers.
 //
-// It knows JSON, event streams and content codings. It does not know what a value means,
-// which is the watchers' part. Its memory does not grow with the answer.
+// It knows JSON, event streams and content codings; the watchers know what a value means. Its
+// memory does not grow with the answer.
 package answerscan
 
 import (
@@ -19,8 +19,8 @@ import (
 // that far. The bytes of a call are valid until it returns.
 type Watcher interface {
 	// Names returns the names of the values that the watcher wants from now on; nil for all.
-	// The values of an event of a stream in which none of its watchers' names stands in quotes
-	// are not reported. Names of null do not count.
+	// Values are not reported from an event of a stream that contains none of the names of its
+	// watchers, apart from names whose value is null.
 	Names() *Names
 	// Document reports that a document begins; only the first of an event of a stream is reported.
 	Document()
@@ -30,8 +30,8 @@ type Watcher interface {
 	Text(at *Place, text []byte)
 	// Literal reports a number, true or false that is the value of a name.
 	Literal(at *Place, text []byte)
-	// Object reports that an object in a document begins. It returns the greatest length in bytes of its
-	// JSON that the watcher wants; 0 for an object that it does not want.
+	// Object reports that an object in a document begins. It returns the maximum length, in bytes,
+	// up to which the watcher wants the object's JSON; 0 if it does not want the object.
 	Object(at *Place) (most int)
 	// JSON reports an object that the watcher wanted. Until then it is asked for no
 	// other.
@@ -77,7 +77,7 @@ func IsStream(h http.Header) bool {
 type body struct {
 	io.ReadCloser
 	scanner *scanner
-	into    io.Writer // the scanner, or what makes events for it
+	into    io.Writer // the scanner, or a writer that turns frames into events for it
 	decoder *decoder  // nil for an answer that is not compressed
 	left    int64     // announced bytes that have not come; below zero if none were announced
 	ended   bool

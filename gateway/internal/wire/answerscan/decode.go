@@ -7,9 +7,9 @@ import (
 	"github.com/unloop/unloop/gateway/internal/wire/encoding"
 )
 
-// decoder decodes what it is fed into a writer, as much as can be decoded each time.
-// Decoding libraries want to read, so one runs as a coroutine that rests when it has read
-// all that came.
+// decoder decodes pieces of a body as they come, and writes the content to a writer. Decoding
+// libraries pull their input, so one runs as a coroutine that pauses when it has read everything
+// that has come so far.
 type decoder struct {
 	rest []byte
 	over bool
@@ -47,7 +47,7 @@ type reading func(p []byte) (int, error)
 
 func (f reading) Read(p []byte) (int, error) { return f(p) }
 
-// feed returns when all of p is decoded that can be without what follows.
+// feed decodes as much of p as can be decoded without the bytes that follow it.
 func (d *decoder) feed(p []byte) {
 	d.rest = p
 	d.more()

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// Names are names of values by which a watcher finds what it wants.
+// Names is a set of names of the values that a watcher wants.
 type Names struct {
 	all map[string]bool
 	// lengths has a bit for the length of each name, by the byte with which it begins.
@@ -31,9 +31,9 @@ func (n *Names) has(text []byte) bool {
 	return len(text) > 0 && n.lengths[text[0]]>>len(text)&1 != 0 && n.all[string(text)]
 }
 
-// in reports whether one of the names stands in an event in quotes, as a name or as a text.
-// Names of null do not count, which is reported to nobody. What the event begins and ends
-// with like without, an event in which none stands, is not looked at.
+// in reports whether an event contains one of the names in quotes, as a name or as a text. Names
+// whose value is null do not count, because null is not reported. without is an event without the
+// names: the beginning and the end that both events have in common are skipped.
 func (n *Names) in(event, without []byte) bool {
 	begin := sameBegin(event, without)
 	end := len(event) - sameEnd(event[begin:], without[begin:])
@@ -84,7 +84,7 @@ func sameEnd(a, b []byte) (n int) {
 	return n
 }
 
-// unions are the names of sets of watchers, by the names of each. They are few.
+// unions caches the unions of the names of watchers. There are few.
 var unions sync.Map
 
 // union returns the names of all watchers; nil if one wants all values.
@@ -107,8 +107,8 @@ func union(watchers []watching) *Names {
 	return known.(*Names)
 }
 
-// null reports whether a name is that of a member whose value is null, by what stands before
-// its first quote and behind its last.
+// null reports whether a quoted name is the name of a member whose value is null, given the text
+// before and behind the quotes.
 func null(before, behind []byte) bool {
 	rest, is := bytes.CutPrefix(behind, []byte(":null"))
 	return is && len(rest) > 0 && (rest[0] == ',' || rest[0] == '}') && (bytes.HasSuffix(before, []byte(",")) || bytes.HasSuffix(before, []byte("{")))

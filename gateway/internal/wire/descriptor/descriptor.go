@@ -1,8 +1,7 @@
-// Package descriptor reads the values of a request that rules, kill switches and
-// fingerprints distinguish requests by: claims, headers, query parameters, addresses and
-// the identity.
+// Package descriptor reads descriptors from requests: the claims, headers, query parameters,
+// addresses and identities by which rules, kill switches and fingerprints distinguish them.
 //
-// It knows what a bundle says about tokens and proxies, not what the values are used for.
+// It knows a bundle's settings of tokens and proxies, not what the values are used for.
 package descriptor
 
 import (

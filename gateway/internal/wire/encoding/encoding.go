@@ -1,7 +1,5 @@
-// Package encoding undoes the compression of bodies so that they can be inspected, within
-// a limit: a few compressed bytes can hold gigabytes.
-//
-// It knows content codings, and does not read the content.
+// Package encoding decompresses bodies so that they can be inspected, within a limit: a few
+// compressed bytes can hold gigabytes. It does not look at the content.
 package encoding
 
 import (
@@ -28,9 +26,9 @@ var (
 // maxCodings is how many codings one body may have on top of each other.
 const maxCodings = 3
 
-// Decode returns the content of a body with the given Content-Encoding, at most limit
-// bytes of it. Without a coding that is the body itself, else a copy, for which take takes
-// memory.
+// Decode returns the content of a body with the given Content-Encoding, or ErrTooLarge if it has
+// more than limit bytes. Without a coding that is the body itself, else a copy, for which take
+// reserves memory.
 func Decode(contentEncoding string, body []byte, limit int64, take func(n int) error) ([]byte, error) {
 	if contentEncoding == "" {
 		return body, nil
@@ -67,8 +65,8 @@ func Decode(contentEncoding string, body []byte, limit int64, take func(n int) e
 	return bytes.Clone(content), nil
 }
 
-// scratches are the buffers in which bodies are decoded. How long a body will be is not
-// known before, and few are decoded at once.
+// scratches are the buffers for decoding. The decoded size is not known in advance, and few bodies
+// are decoded at the same time.
 var scratches = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // NewReader returns a reader of the content of a body with one coding, for bodies that

@@ -37,8 +37,7 @@ const (
 	maxKeySet    = 1 << 20
 )
 
-// Follower knows the keys of one issuer. Make it with New; many goroutines may use it at
-// once.
+// Follower holds the current keys of one issuer. Make it with New. It is safe for concurrent use.
 type Follower struct {
 	url     string
 	client  *http.Client
@@ -83,16 +82,16 @@ func (f *Follower) Run(ctx context.Context) {
 	}
 }
 
-// Known returns the keys that are known for a token's key id and algorithm. It waits for
-// none: keys that are missing or old are read in the background.
+// Known returns the known keys for a token's key id and algorithm, without waiting. Missing and old
+// keys are read in the background.
 func (f *Follower) Known(id string, algorithm jose.SignatureAlgorithm) []crypto.PublicKey {
 	found, _, _ := f.look(id, algorithm, true)
 	return found
 }
 
-// Find returns the keys for a token's key id and algorithm, and waits for a missing one to
-// be read. It returns none if the issuer has no such key, and ErrUnavailable if nobody
-// knows.
+// Find returns the keys for a token's key id and algorithm, and waits until a missing one is read.
+// It returns none if the issuer has no such key, and ErrUnavailable if the issuer's keys are not
+// known.
 func (f *Follower) Find(ctx context.Context, id string, algorithm jose.SignatureAlgorithm) ([]crypto.PublicKey, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()

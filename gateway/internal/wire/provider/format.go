@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Format is a wire format: how its requests and answers are read and written, and all
-// else that the gateway and its command line know of it. Each format declares its own in
-// its folder.
+// Format describes a wire format: how its requests and answers are read and written, and
+// everything else that the gateway and its command line know about it. Each format declares its
+// own in its folder.
 type Format struct {
 	Provider
-	// Reads reports whether the prompts on a path have this format, whatever is before the
-	// path's end. The path has no escapes and no slash at its end. It is nil for a format
-	// without prompts, which an upstream has for the rest of its paths.
+	// Reads reports whether prompts at a path have this format, judging by the end of the path,
+	// which has no escapes and no trailing slash. It is nil for the format of an upstream's
+	// other paths, which have no prompts.
 	Reads func(path string) bool
 	// Path is the usual path of a prompt; "" if there is none.
 	Path string
@@ -31,34 +31,34 @@ type Format struct {
 	LastEvents []string
 	// LastMember is a member of a stream's last document that is true there; "" for none.
 	LastMember string
-	// Framing is how streams are written if they are no server-sent events; nil if they are.
+	// Framing is the encoding of streams; nil for server-sent events.
 	Framing *Framing
 	// Signed reports whether the client's signature covers the body of a request with these
 	// headers, so that it can't be changed without signing it again; nil for never.
 	Signed func(h http.Header) bool
-	// Failing says that an answer of status 200 may be an error although it is no stream.
+	// Failing says that an answer with status 200 may be an error even if it is not a stream.
 	Failing bool
-	// Kept is set if the provider keeps answers for later requests.
+	// Kept describes the answers that the provider keeps for later requests; nil for none.
 	Kept *Kept
-	// NoSocket is what people call the format where its clients may ask for a WebSocket on
-	// the path of its prompts; "" where they do not.
+	// NoSocket is the common name of a format whose clients may ask for a WebSocket at the path
+	// of its prompts; "" for the others.
 	NoSocket string
 }
 
 // Prompt reports whether requests of the format have a prompt.
 func (f *Format) Prompt() bool { return f != nil && f.Reads != nil }
 
-// Framing is a way to write the events of a stream.
+// Framing is an encoding of the events of a stream.
 type Framing struct {
 	ContentType string
-	// Events returns a writer of such a stream, which writes its events as server-sent
-	// ones as they come.
+	// Events returns a writer that takes such a stream and writes its events to into as
+	// server-sent events.
 	Events func(into io.Writer) io.Writer
 	// Frame writes one event. Some framings have no names.
 	Frame func(name string, document []byte) []byte
 }
 
-// Kept says how a provider keeps answers.
+// Kept describes the answers that a provider keeps.
 type Kept struct {
 	// Fetched returns the id of the answer that a GET of a path fetches; "" for none.
 	Fetched func(path string) string
@@ -82,20 +82,19 @@ type Usage struct {
 
 // Upstream is a service that serves paths without its name in front. Formats declare it.
 type Upstream struct {
-	// Name is the first segment of its paths and its name in --upstream; Title is what
-	// people call it.
+	// Name is the first segment of its paths and its name in --upstream; Title is its common
+	// name.
 	Name, Title string
-	// Address is where it is; "" if only --upstream says so.
+	// Address is its usual URL; "" if --upstream has to set it.
 	Address string
-	// Host returns the host for a path where that is another one than the address's; nil
-	// if there is one host. It does not matter if --upstream names the address.
+	// Host returns the host for a path; nil if there is only the host of Address. It is not
+	// used if --upstream sets the address.
 	Host func(path string) string
-	// Versions are the first segments of its paths. Of several upstreams with one version,
-	// the last in the list of formats that claims a path gets it, and the first those that
-	// nobody claims.
+	// Versions are the first segments of its paths. If several upstreams have a version, a path
+	// goes to the last one in the list of formats that claims it, or else to the first one.
 	Versions []string
-	// Claims reports whether a path that others may have too is the upstream's. Without
-	// Versions the path is the whole one, and otherwise what follows the version.
+	// Claims reports whether a path is the upstream's and not another's. The path begins
+	// behind the version if the upstream has Versions.
 	Claims func(r *http.Request, path string) bool
 	// Lacks reports whether a path is one of the upstream's without its version; nil for
 	// never.
@@ -103,13 +102,13 @@ type Upstream struct {
 	// Costs reports whether a POST to a path that no format reads asks a model for text;
 	// nil for never.
 	Costs func(path string) bool
-	// Other is the format of the paths that no format reads; nil if it is plain HTTP.
+	// Other is the format of the paths that no format reads; nil for plain HTTP.
 	Other *Format
 	// Header is a header that only clients of the upstream's API send; "" for none.
 	Header string
-	// Recorded are further headers that say how a request is read.
+	// Recorded are further headers that affect how a request is read.
 	Recorded []string
-	// Hosts are the ends of the names of hosts that take the upstream's keys alone.
+	// Hosts are the suffixes of hosts that accept only the upstream's keys.
 	Hosts []string
 	// Owns reports whether a key is of the upstream, by its header or its beginning.
 	Owns func(header, key string) bool

@@ -71,16 +71,15 @@ type Options struct {
 	// Known are calls that the provider keeps, by the ids of the items with which a
 	// request may refer to them.
 	Known map[string]ToolCall
-	// Continue is the conversation that the messages of the body continue; nil if the body
-	// has all of it.
+	// Continue is the conversation that the body continues; nil if the body has all of it.
 	Continue *transcript.Transcript
-	// Cache remembers long texts that were read before; nil for none.
+	// Cache holds what was read from long texts before; nil for none.
 	Cache *message.Cache
 	// Prefixes has the earlier requests that may begin alike. Requests with other options need
 	// another scope.
 	Prefixes prefixcache.Scope
-	// Stop reports whether nobody needs the prompt any more, which then may be
-	// incomplete; nil for never.
+	// Stop reports whether the prompt is no longer needed, which then may be incomplete; nil
+	// means never.
 	Stop func() bool
 }
 
@@ -168,9 +167,8 @@ func (r Refusal) InError() *client.Detail {
 // Header is a header of an answer.
 type Header struct{ Name, Value string }
 
-// Bearer returns the token of an Authorization header. Of another scheme it returns what
-// stands before the first comma: the signature of a signed request is behind it, and is
-// another one each time.
+// Bearer returns the token of an Authorization header. For other schemes it returns the value up
+// to the first comma: what follows in a signed request is the signature, which changes each time.
 func Bearer(h http.Header) string {
 	value := h.Get("Authorization")
 	if scheme, token, ok := strings.Cut(value, " "); ok && strings.EqualFold(scheme, "Bearer") {

@@ -2,9 +2,8 @@
 // crash, a cancelled run or a careless compaction, calls have no results, and results
 // have no calls. A history that its provider accepts is not changed.
 //
-// It works on a small model of messages and blocks, which package tree fills and
-// writes. What it does not change is written as it came. It knows no wire format and
-// no policy.
+// It works on a small model of messages and blocks, which package tree fills and writes. The rest
+// of the body stays as it came. The package knows no wire format and no policy.
 package repair
 
 import (
@@ -64,7 +63,7 @@ type Message struct {
 	Sealed bool
 }
 
-// Rules say what a provider refuses.
+// Rules describe the histories that a provider refuses.
 type Rules struct {
 	// Joined says that the provider reads neighbours of one role as one message, and
 	// that results are blocks at the beginning of a user's message. Otherwise each

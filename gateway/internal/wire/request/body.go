@@ -21,21 +21,22 @@ const Sample = 64 << 10
 // Body is a request's body: whole, or its beginning if the rest is still to come.
 type Body struct {
 	Bytes []byte
-	// Text is what the body holds as plain JSON, where it is compressed or another
-	// dialect, and else the same as bytes; nil until somebody looked.
+	// Text is the body as plain JSON; nil until it is decoded. It differs from Bytes if the
+	// body is compressed, or in another dialect of JSON.
 	Text []byte
-	// Rest follows bytes, if the body is too large to hold.
+	// Rest follows Bytes if the body is too large to hold.
 	Rest io.Reader
-	// Length is the body's length, -1 if it was not announced.
+	// Length is the body's length; -1 if it was not announced.
 	Length int64
-	// Changed says that the body is not what the client sent.
+	// Changed says that the body is not the one that the client sent.
 	Changed bool
-	Canon   *fingerprint.Digest
-	// Whole, if not nil, gets the digest of a body that was too large to
-	// hold once all of it has passed.
+	// Canon is the digest of the body, once it is known.
+	Canon *fingerprint.Digest
+	// Whole, if not nil, is called with the digest of a body that was too large to hold,
+	// after all of it has passed.
 	Whole func(fingerprint.Digest)
-	// tokens is the estimate of what the body holds, and bounds are those that it sets, once
-	// they are known.
+	// tokens is the estimated size of the body, and bounds are the limits that it sets; nil
+	// until they are known.
 	tokens *uint32
 	bounds *usage.Bounds
 }
@@ -63,7 +64,7 @@ func (b *Body) Reader() io.ReadCloser {
 	case b.Rest != nil:
 		all := io.MultiReader(bytes.NewReader(b.Bytes), b.Rest)
 		if b.Whole != nil {
-			all = newHashing(all, b.Whole)
+			all = &hashing{all, sha256.New(), b.Whole}
 		}
 		return io.NopCloser(all)
 	case len(b.Bytes) == 0:
@@ -73,7 +74,7 @@ func (b *Body) Reader() io.ReadCloser {
 	}
 }
 
-// Decoded returns the body with the text that it holds.
+// Decoded returns the body with its content as plain JSON.
 func (b *Body) Decoded(text []byte) *Body {
 	out := *b
 	out.Text = text
@@ -105,7 +106,7 @@ func (b *Body) Recoded() bool {
 	return len(b.Text) > 0 && len(b.Bytes) > 0 && &b.Text[0] != &b.Bytes[0] && !b.Changed
 }
 
-// Inspected is what the body holds, as far as it was decoded.
+// Inspected returns the content of the body: decoded, if that is known.
 func (b *Body) Inspected() []byte {
 	if b.Text != nil {
 		return b.Text
@@ -113,7 +114,7 @@ func (b *Body) Inspected() []byte {
 	return b.Bytes
 }
 
-// PromptTokens returns an estimate of how many tokens the body has.
+// PromptTokens returns an estimate of the number of tokens in the body.
 func (b *Body) PromptTokens() uint32 {
 	if b.tokens == nil {
 		n := tokens(size.Of(b.Inspected()))
@@ -122,9 +123,9 @@ func (b *Body) PromptTokens() uint32 {
 	return *b.tokens
 }
 
-// Digest is the same for bodies that say the same: JSON in any order, spacing and
-// dialect, other bodies by their bytes, and those too large to hold by their
-// beginning, their length and what began alike before them.
+// Digest returns a digest of the content: of JSON in any order, spacing and dialect, or else of
+// the bytes. The digest of a body that is too large to hold covers its beginning and its length,
+// unless Canon is set.
 func (b *Body) Digest() fingerprint.Digest {
 	if b.Canon != nil {
 		return *b.Canon
@@ -148,10 +149,6 @@ type hashing struct {
 	io.Reader
 	sum  hash.Hash
 	done func(fingerprint.Digest)
-}
-
-func newHashing(r io.Reader, done func(fingerprint.Digest)) *hashing {
-	return &hashing{r, sha256.New(), done}
 }
 
 func (h *hashing) Read(p []byte) (int, error) {

@@ -10,12 +10,11 @@ import (
 	"github.com/unloop/unloop/schemas/kit/access"
 )
 
-// seed makes callers unpredictable, so that nobody can choose a key that is taken for
-// another one.
+// seed is secret, so that nobody can construct a key that collides with another one.
 var seed = maphash.MakeSeed()
 
-// CallerOf returns the caller of a request as its headers tell: by Unloop's own key, else by
-// the provider's, else by the address that it came from.
+// CallerOf returns the caller of a request, identified by Unloop's own key, else by the provider's
+// key, else by the client's address.
 func CallerOf(r *http.Request) fair.Caller {
 	key := r.Header.Get(access.Header)
 	if key == "" {

@@ -1,5 +1,5 @@
-// Package request holds the values that the stages of a request hand on: what
-// was read of it, and who sent it.
+// Package request holds the values that the stages of a request pass on: its content and its
+// sender.
 //
 // It knows wire formats as providers read them. It decides nothing, and knows
 // neither policies' thresholds nor the network.
@@ -33,20 +33,20 @@ const (
 // that reads it.
 type Request struct {
 	Method, Host, Path, RawQuery string
-	// Caller tells who shares the gateway with others, before the body is read.
+	// Caller is the sender for fair queuing, known before the body is read.
 	Caller   fair.Caller
 	Header   http.Header
 	Target   route.Target
 	Provider provider.Provider
 	Body     *Body
-	// Prompt is what the body asks; nil if it is not a prompt.
+	// Prompt is the prompt in the body; nil if there is none.
 	Prompt *provider.Prompt
-	// Uninspected says why a body in a prompt's place was not read; "" if it was.
+	// Uninspected is the reason why a body that may be a prompt was not read; "" if it was.
 	Uninspected string
-	// Run is the tool call that is asked about; nil for requests to a model.
+	// Run is the tool call to check; nil for requests to a model.
 	Run *ToolRun
-	// DecisionOnly and Peek say that only the decision is wanted. A peek is not counted. A
-	// Probe tests whether loops are found, and raises no incident.
+	// DecisionOnly and Peek ask only for the decision. A Peek is not counted. A Probe tests
+	// whether loops are found, and raises no incident.
 	DecisionOnly, Peek, Probe bool
 }
 
@@ -68,9 +68,9 @@ type ToolRun struct {
 	Done   bool
 	// Failed reports whether the result is an error; nil if the runner does not say.
 	Failed *bool
-	// Canceled takes back that the call was asked about: it is not made.
+	// Canceled says that a call that was checked before is not made.
 	Canceled bool
-	// Explain asks what is known of the session, without a call.
+	// Explain asks what is known about the session, without a call.
 	Explain bool
 }
 
@@ -96,7 +96,7 @@ type Subject struct {
 	Descriptors *descriptor.Values
 }
 
-// Model returns the model that the request asks; "" for none.
+// Model returns the model of the prompt; "" for none.
 func (r *Request) Model() string {
 	if r.Prompt == nil {
 		return ""
@@ -119,8 +119,8 @@ func (r *Request) Forwarded() *Request {
 	return &left
 }
 
-// AsksPrompt reports whether the request asks something of a model, or might: a
-// body in a prompt's place that can't be inspected counts by its bytes.
+// AsksPrompt reports whether the request has a prompt, or may have one: a body that can't be
+// inspected counts by its bytes.
 func (r *Request) AsksPrompt() bool { return r.Prompt != nil || r.Uninspected != "" }
 
 // ShowsTools reports whether the prompt is of an agent that has tools.

@@ -26,14 +26,13 @@ const (
 	minMediaTokens = 258
 )
 
-// Size is how much a body has: bytes of text, and media by the tokens that they take.
+// Size is the size of a body: its text in bytes, and its media in tokens.
 type Size struct{ Text, Media int }
 
-// Plus returns the size of both.
+// Plus returns the sum of two sizes.
 func (s Size) Plus(more Size) Size { return Size{s.Text + more.Text, s.Media + more.Media} }
 
-// Tokens returns an estimate of the tokens: one for four bytes of text, and those of media in base64
-// by their type.
+// Tokens returns an estimate of the tokens: one for four bytes of text, and those of the media.
 func (s Size) Tokens() int { return s.Media + s.Text/bytesPerToken }
 
 // Of returns the size of JSON, which may be cut between two strings: then it is the sum of the

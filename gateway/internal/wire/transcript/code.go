@@ -5,7 +5,8 @@ import (
 	"github.com/unloop/unloop/gateway/internal/wire/transcript/message"
 )
 
-// Code codes the transcript as it is between two messages, for another one with the same Options.
+// Code codes the state of the transcript between two messages. It is decoded into a transcript with
+// the same Options.
 func (t *Transcript) Code(c *offsets.Coder) {
 	if t.discard {
 		c.Fail()

@@ -6,9 +6,9 @@ import (
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
-// Complaints returns how many answers at the end of the conversation, each without a
-// call, brought the same complaint about what they lack, numbers aside. It covers only the
-// messages that are kept.
+// Complaints returns how many of the model's answers at the end of the conversation, all without
+// calls, a user rejected with the same complaint, apart from numbers. It covers only the messages
+// that are kept.
 func (t *Transcript) Complaints() (n int) {
 	var complaint fingerprint.Digest
 	end := len(t.tail)

@@ -71,7 +71,7 @@ const (
 	// usualDigests is room for the digests of most conversations.
 	usualDigests = 20
 	// MaxEarlier is the maximum number of exchanges before the newest one whose words are kept.
-	// Up to that, they are twice as many as Options.Exchanges: not every exchange is compared.
+	// Up to that, it is twice Options.Exchanges, because not every exchange is compared.
 	MaxEarlier = 16
 )
 
@@ -110,8 +110,8 @@ func (t *Transcript) Digests() (newest uint64, earlier, further []uint64) {
 	return t.exchangeDigest(), all[:n:n], all[n:max(n, len(t.earlier))]
 }
 
-// Exchanges names all exchanges of the agent, and those before the newest one; 0 for none.
-// A conversation that goes on has the name of what was there before.
+// Exchanges returns a name for all exchanges of the agent, and one for those before the newest;
+// 0 for none. When a conversation continues, its earlier name is the name before.
 func (t *Transcript) Exchanges() (all, before uint64) {
 	if t.opts.Exchanges == 0 || len(t.said) == 0 {
 		return 0, 0

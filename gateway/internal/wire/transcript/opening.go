@@ -36,11 +36,11 @@ func (t *Transcript) Opening() fingerprint.Digest {
 // Compacted reports whether the conversation begins with a summary of an earlier one.
 func (t *Transcript) Compacted() bool { return t.summed }
 
-// Begins reports whether there are no words of the model's yet, not even in a scratchpad.
+// Begins reports whether the model has not said anything yet, not even in a scratchpad.
 func (t *Transcript) Begins() bool { return !t.spoken && !t.rounds.InText() }
 
-// Beginning identifies how the conversation began: its instructions and its first human
-// message, without clocks and ids.
+// Beginning identifies the conversation by its instructions and its first human message,
+// without clocks and ids.
 func (t *Transcript) Beginning() fingerprint.Digest {
 	f := t.digester.Cache.Read(message.BeginningWay, t.begun, func() message.Reading {
 		return message.Reading{Digest: t.firstMessage()}
@@ -76,8 +76,8 @@ func (t *Transcript) firstWords() []byte {
 	return text
 }
 
-// Clockless identifies a conversation that has only a beginning, by its content without
-// the current time. ok is false if it has none, or if there is more.
+// Clockless identifies a conversation that has just begun by its content without the current
+// time. ok is false if it does not contain the time, or if the model has already answered.
 func (t *Transcript) Clockless(now time.Time) (sum fingerprint.Digest, ok bool) {
 	if t.spoken || !t.opened {
 		return sum, false

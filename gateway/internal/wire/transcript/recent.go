@@ -17,7 +17,7 @@ func (t *Transcript) digest(i int) message.Digests {
 	m := t.kept(i)
 	switch {
 	case m.digests != (message.Digests{}):
-	case t.rounds.GoesOn: // they stay with it
+	case t.rounds.Continues: // the digests stay with the message
 		m.digests = t.digester.MessageOnce(m.role, m.parts)
 	default:
 		m.digests = t.digester.Message(m.role, m.parts)

@@ -171,11 +171,11 @@ func TestOpenMessagesAreEdited(t *testing.T) {
 	tr.Insert(0, text("b"))
 	tr.Remove(func(p message.Part) bool { return string(p.Value) == `"a"` })
 	tr.Add(text("c"))
-	tr.Cut(tr.Mark() - 1)
+	tr.Cut(tr.Len() - 1)
 	tr.Offer(nil)
 	tr.Offer([]byte("g"))
 	tr.OfferUnnamed()
-	answered := tr.Mark()
+	answered := tr.Len()
 	tr.Add(text("d"))
 	tr.Wrap(answered, message.Part{ID: []byte("x")})
 	tr.EndBefore(answered, message.Assistant)
@@ -195,7 +195,7 @@ func TestADiscardedTranscriptKeepsNothing(t *testing.T) {
 	tr.Add(text("You fix."))
 	tr.EndSystem()
 	say(tr, message.User, text("go"))
-	if tr.Mark() != 0 || tr.Messages() != 1 || !tr.Opening().IsZero() || len(historyOf(tr)) != 0 {
+	if tr.Len() != 0 || tr.Messages() != 1 || !tr.Opening().IsZero() || len(historyOf(tr)) != 0 {
 		t.Error("something is kept")
 	}
 }

@@ -10,7 +10,7 @@ import (
 // the answer to them.
 type Shown struct {
 	Said, Tool, Arguments, Result string
-	// id is that of the call.
+	// id is the id of the call.
 	id string
 	// answered says that there is a result.
 	answered bool
@@ -20,7 +20,7 @@ type Shown struct {
 // oldest first, and the newest message of a human. Media are left out.
 func (t *Transcript) Show(limit int) (rounds []Shown, human string) {
 	for i := range t.tail {
-		m := &t.tail[(t.next+i)%len(t.tail)]
+		m := t.kept(i)
 		switch m.role {
 		case message.Assistant:
 			rounds = append(rounds, t.acts(m.parts)...)

@@ -1,10 +1,10 @@
-// Package transcript keeps the evidence of a conversation: its newest messages, its tool
-// rounds (package rounds), its newest exchange, how it began and which agent it is.
+// Package transcript extracts the evidence from a conversation: its newest messages, its tool
+// rounds (package rounds), its newest exchange, its beginning and its agent.
 //
-// A wire format adds it part by part while it walks over a body. The transcript keeps
-// slices of the body and computes digests when they are needed. The size of its buffers
-// depends on the Options and not on the body. The same conversation has the same
-// digests in every format. The package knows no wire format and no policy.
+// A wire format adds the messages part by part while it walks over a body. The transcript
+// keeps slices of the body and computes digests on demand. The size of its buffers depends on
+// the Options and not on the body. The same conversation has the same digests in every
+// format. The package knows no wire format and no policy.
 package transcript
 
 import (
@@ -26,10 +26,10 @@ type Options struct {
 	// Exchanges is the number of exchanges before the newest one that Digests returns as
 	// earlier ones.
 	Exchanges int
-	// Cache remembers long texts that were read before; nil for none.
+	// Cache holds what was read from long texts before; nil for none.
 	Cache *message.Cache
-	// Stop reports whether nobody needs the conversation any more; its rest is then not
-	// read. nil means never.
+	// Stop reports whether the conversation is no longer needed; its rest is then not read.
+	// nil means never.
 	Stop func() bool
 }
 
@@ -83,10 +83,10 @@ func New(o Options) *Transcript {
 	return t
 }
 
-// Continue returns the transcript for further messages. What was read of it before has to be
-// read again then. The bodies of the messages before must stay unchanged.
+// Continue prepares the transcript for further messages, after which its evidence has to be
+// read again. The bodies of its messages must stay unchanged.
 func (t *Transcript) Continue(stop func() bool) *Transcript {
-	t.open, t.digester.Stop, t.rounds.GoesOn = t.open[:0], stop, true
+	t.open, t.digester.Stop, t.rounds.Continues = t.open[:0], stop, true
 	return t
 }
 
@@ -130,8 +130,8 @@ func (t *Transcript) EndBefore(i int, role message.Role) {
 	t.open = append(t.open, t.spare...)
 }
 
-// Mark returns the number of parts of the open message, which is the index of the next.
-func (t *Transcript) Mark() int { return len(t.open) }
+// Len returns the number of parts of the open message, which is the index of the next one.
+func (t *Transcript) Len() int { return len(t.open) }
 
 // Offer adds the name of a tool that the request offers. It ignores an empty name.
 func (t *Transcript) Offer(name []byte) {
@@ -177,7 +177,7 @@ func (t *Transcript) End(role message.Role) {
 	t.keep(role)
 }
 
-// hear sets how the conversation began, at its first human message.
+// hear records the first human message.
 func (t *Transcript) hear() {
 	t.preamble = false
 	if t.opened {
@@ -204,8 +204,8 @@ func (t *Transcript) readOpening() (f message.Reading) {
 	return f
 }
 
-// usualParts is the capacity of the buffer for a message, and usualMessages how many of
-// them are allocated together.
+// usualParts is the capacity of the buffer for a message, and usualMessages the number of
+// buffers that are allocated together.
 const (
 	usualParts    = 3
 	usualMessages = 8
@@ -272,8 +272,8 @@ func (t *Transcript) History(r rounds.Rules) (items []rounds.Item, before finger
 // HasTools reports whether the request offers tools or its history has calls.
 func (t *Transcript) HasTools() bool { return t.rounds.HasTools() }
 
-// Closed reports whether the conversation ends with a message behind an answer without a
-// call.
+// Closed reports whether the conversation ends with a message that follows an answer without
+// a call.
 func (t *Transcript) Closed() bool { return t.rounds.Closed() }
 
 // Turned reports whether an answer without a call has ended a turn.

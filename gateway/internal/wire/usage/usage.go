@@ -11,7 +11,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/wire/size"
 )
 
-// Usage is the tokens that an answer cost.
+// Usage is the number of tokens that an answer cost.
 type Usage struct {
 	// Input tokens, those read from a cache included.
 	Input int
@@ -64,12 +64,11 @@ func (u Usage) merge(later Usage) Usage {
 	return Usage{max(u.Input, later.Input), max(u.Cached, later.Cached), max(u.Output, later.Output)}
 }
 
-// Bounds is the largest cost that a request allows for its answer.
+// Bounds limit the cost of a request.
 type Bounds struct {
-	// Output is the longest that one answer may be, in tokens; 0 if the request
-	// does not say.
+	// Output is the maximum length of one answer, in tokens; 0 if the request sets none.
 	Output int
-	// Answers is how many answers are asked for; at least 1.
+	// Answers is the number of answers that the request asks for; at least 1.
 	Answers int
 	// Prompt is an estimate of the tokens of the prompt and the tools; 0 if the format is not known.
 	Prompt int
@@ -82,8 +81,8 @@ const (
 	maxAnswers = 1 << 10
 )
 
-// MaxOutput returns how many tokens the answers may have in all. standard is for a
-// request that does not limit their length; most, unless it is 0, limits that of any.
+// MaxOutput returns the maximum number of tokens of all answers. standard is the limit of an
+// answer if the request sets none; most, unless it is 0, is the limit for any request.
 func (b Bounds) MaxOutput(standard, most int) int {
 	if b.Output > 0 {
 		standard = min(b.Output, MaxTokens)

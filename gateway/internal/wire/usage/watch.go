@@ -51,9 +51,11 @@ func (m *meter) Object(at *answerscan.Place) int {
 
 func (m *meter) JSON(_ *answerscan.Place, object []byte) {
 	if u, ok := parse(object); ok {
-		m.usage, m.found, m.since = m.usage.merge(u), true, 0
+		m.report(u)
 	}
 }
+
+func (m *meter) report(u Usage) { m.usage, m.found, m.since = m.usage.merge(u), true, 0 }
 
 // End reports the usage. If a stream is not read to its end, each event after the last
 // report counts as one output token.
@@ -72,7 +74,7 @@ func (m *meter) Literal(at *answerscan.Place, text []byte) {
 		var u Usage
 		u.count(counts, text)
 		if u != (Usage{}) {
-			m.usage, m.found, m.since = m.usage.merge(u), true, 0
+			m.report(u)
 		}
 	}
 }

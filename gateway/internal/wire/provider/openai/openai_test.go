@@ -38,7 +38,7 @@ func TestContentIsReadAndLocated(t *testing.T) {
 		for _, b := range located.Open {
 			kinds = append(kinds, b.Kind)
 		}
-		parts := r.T.Mark()
+		parts := r.T.Len()
 		r.T.End(message.User)
 		_, text := r.T.Exchange(100)
 		if strings.HasPrefix(text, media) {

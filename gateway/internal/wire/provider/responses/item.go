@@ -23,7 +23,7 @@ type item struct {
 // item reads one element of the input. What the model says and calls in a row is one
 // message; every other item is a message of its own.
 func (p *reader) item(w *jsonwalk.Walker) error {
-	it := item{at: p.T.Mark()}
+	it := item{at: p.T.Len()}
 	it.place.From = w.Offset()
 	if err := w.Object(func(name []byte) error { return p.itemMember(w, name, &it) }); err != nil {
 		return err

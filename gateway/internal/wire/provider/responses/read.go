@@ -171,7 +171,7 @@ func (p *reader) input(w *jsonwalk.Walker) (err error) {
 
 // endTurn ends the model's turn, if one is open.
 func (p *reader) endTurn() {
-	if p.T.Mark() > 0 {
+	if p.T.Len() > 0 {
 		p.T.End(message.Assistant)
 	}
 }

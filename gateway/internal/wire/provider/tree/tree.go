@@ -1,7 +1,6 @@
-// Package tree is the located form of a request: its messages and their blocks, with
-// the places at which they stand in the body. A wire format fills a Tree during the
-// walk that also parses the body. Hints and repairs change the body at its places and
-// leave every other byte as it was.
+// Package tree locates the messages of a request and their blocks in the body. A wire format
+// fills a Tree during the walk that also parses the body. Hints and repairs change the body at
+// these places and leave every other byte as it was.
 //
 // It knows places in JSON and the model of package repair. It knows no wire format, no
 // policy and no HTTP.
@@ -16,9 +15,8 @@ import (
 	"github.com/unloop/unloop/gateway/internal/wire/transcript/message"
 )
 
-// Places are those that every walk over a request finds; a place of what the request
-// does not have is zero. Object is the place of the whole request, System that of the
-// instructions beside the messages, and List that of the list of messages.
+// Places are found by every walk over a request: the whole request, the instructions beside the
+// messages, and the list of messages. The place of something that is missing is zero.
 type Places struct {
 	Object, System, List splice.Place
 	// Progress is how far the list has been read, and State codes what the reader knows behind one

@@ -9,23 +9,21 @@ import (
 )
 
 const (
-	// cacheFrom is the minimum size, in bytes, of parts that are remembered.
-	cacheFrom = 192
-	// cacheEntries is the maximum number of entries of a generation of each kind; one
-	// takes about 150 bytes, of exchanges 300, so that all take at most 20 MB.
-	cacheEntries = 16_384
+	// minCached is the minimum size of cached parts, in bytes.
+	minCached = 192
+	// maxEntries is the maximum number of entries of each kind in a generation. An exchange
+	// takes about 300 bytes and the others 150, so that all take at most 20 MB.
+	maxEntries = 16_384
+	// maxName is the maximum length of the names in an entry, in bytes. Calls with longer ones
+	// are not cached.
+	maxName = 256
 )
 
-// maxName is the maximum length, in bytes, of the names in an entry. What has longer ones
-// is read each time.
-const maxName = 256
-
-// Cache remembers the readings of long messages and results. A session sends its history
-// again with every request, and a lookup takes a fraction of the time of reading it. It is
-// safe for concurrent use.
+// Cache holds what was read from long messages and results. A session sends its history again
+// with every request, and a lookup takes a fraction of the time of reading it. A Cache is safe
+// for concurrent use.
 //
-// Keys are two keyed hashes of a text, so that nobody can construct a text that is taken
-// for another one.
+// Keys are two keyed hashes of a text, so that nobody can construct a collision.
 type Cache struct {
 	seeds     [2]maphash.Seed
 	readings  generations[Reading]
@@ -33,11 +31,10 @@ type Cache struct {
 	exchanges generations[Exchange]
 }
 
-// CacheKey identifies parts that were read in one way.
+// CacheKey identifies parts, or parts and the way in which they are read.
 type CacheKey [2]uint64
 
-// Ways in which parts are read, in the keys of a cache. Results are read in as many
-// further ways as there are rules for them.
+// Ways in which parts are read. For results and calls, the way is the number of the rules.
 const (
 	messageWay    uint64 = 1<<63 + iota // and the role
 	_                                   // of Assistant
@@ -55,37 +52,34 @@ const (
 	ComplaintWay                        // whether they are a complaint
 )
 
-// TextWay is added to the numbers of rules for calls that were read in a text.
+// TextWay is added to the number of the rules for calls that are read from a text.
 const TextWay uint64 = 1 << 62
 
 // Reading is the content read from a message or a result.
 type Reading struct {
-	// Digest is that of a result, of a human's words, or the strict one of a message, and
-	// Class that of an error, or of the text of a message.
+	// Digest is the digest of a result or of a human's words, or the strict digest of a message.
+	// Class is the class of an error, or the text digest of a message.
 	Digest, Class fingerprint.Digest
-	// Human says that a message has words of a human, Summary that these are one of an
-	// older history, and Output that they look like the output of a program.
+	// Human reports whether a human wrote something in a message, Summary whether that is a
+	// summary of an older history, and Output whether it looks like the output of a program.
 	Human, Summary, Output bool
-	// Begin is where an agent's scratchpad begins in a human's words; 0 for none.
+	// Begin is the offset of an agent's scratchpad in a human's words; 0 for none.
 	Begin int
-	// Failed and Ours are those of a ToolCall.
-	Failed, Ours bool
-	// Empty says that a result has nothing, Long that it is more than an acknowledgement,
-	// and Shown that it has a picture or the like.
-	Empty, Long, Shown bool
+	// Failed, Ours, Long and Shown are the fields of ToolCall. Empty reports whether a result
+	// has no content.
+	Failed, Ours, Long, Shown, Empty bool
 }
 
-// Exchange is the content read from a message of an agent that acts in text, and from its
-// answer.
+// Exchange is the content read from a message of an agent that acts in text, and from the answer.
 type Exchange struct {
-	// Form, Mark and Tool are those of the action; Form is 0 for none.
+	// Form, Mark and Tool describe the action in the message; Form is 0 for none.
 	Form       uint8
 	Mark, Tool string
-	// Call is the call of the action, or of the whole message without one. It has no result.
+	// Call is the action as a call without its result. Without an action it is the whole message.
 	Call ToolCall
-	// Human and Answer are the digests of the answer as words of a human and as a result.
+	// Human and Answer are the digests of the answer, read as a human's words and as a result.
 	Human, Answer fingerprint.Digest
-	// Printed says that the answer looks like the output of a program.
+	// Printed reports whether the answer looks like the output of a program.
 	Printed bool
 }
 
@@ -97,8 +91,8 @@ func NewCache() *Cache {
 	}
 }
 
-// Sums identifies parts, in whatever way they are read, and remembers the hash of each in the part. It
-// is zero without a cache, and if a part is a call that the body only refers to.
+// Sums returns the key of parts for all ways in which they are read, and keeps the hash of each part in
+// it. It returns zero without a cache, and for calls that the body only refers to.
 func (c *Cache) Sums(lists ...[]Part) (sums CacheKey) {
 	if c == nil {
 		return sums
@@ -149,7 +143,7 @@ func pair(seed maphash.Seed, a, b uint64) uint64 {
 	return maphash.Bytes(seed, both[:])
 }
 
-// flags returns what a part says of itself and its digests depend on.
+// flags returns the flags of a part on which its digests depend.
 func flags(p *Part) (f byte) {
 	if p.Inside {
 		f |= 1
@@ -170,7 +164,7 @@ func (c *Cache) Read(way uint64, parts []Part, read func() Reading) Reading {
 	for i := range parts {
 		size += len(parts[i].Value)
 	}
-	if c == nil || size < cacheFrom && way != ComplaintWay {
+	if c == nil || size < minCached && way != ComplaintWay {
 		return read()
 	}
 	return lookup(c, &c.readings, way, c.Sums(parts), read, func(Reading) bool { return true })
@@ -208,8 +202,8 @@ func lookup[V any](c *Cache, in *generations[V], way uint64, sums CacheKey, read
 	return v
 }
 
-// generations are the latest entries: a young generation becomes the old one when it is
-// full.
+// generations holds the entries that were used last. When the young generation is full, it
+// replaces the old one.
 type generations[V any] struct {
 	mu         sync.Mutex
 	young, old map[CacheKey]V
@@ -217,7 +211,7 @@ type generations[V any] struct {
 
 func newGenerations[V any]() generations[V] { return generations[V]{young: map[CacheKey]V{}} }
 
-// get returns an entry. An old one that is used becomes young.
+// get returns an entry, and moves it to the young generation.
 func (g *generations[V]) get(k CacheKey) (v V, known bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -237,8 +231,8 @@ func (g *generations[V]) set(k CacheKey, v V) {
 }
 
 func (g *generations[V]) put(k CacheKey, v V) {
-	if len(g.young) >= cacheEntries {
-		g.old, g.young = g.young, make(map[CacheKey]V, cacheEntries)
+	if len(g.young) >= maxEntries {
+		g.old, g.young = g.young, make(map[CacheKey]V, maxEntries)
 	}
 	g.young[k] = v
 }

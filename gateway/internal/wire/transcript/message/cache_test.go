@@ -25,7 +25,7 @@ func TestARepeatedEntryStaysInTheCache(t *testing.T) {
 	t.Parallel()
 	cache := newGenerations[Reading]()
 	cache.set(CacheKey{1}, Reading{Long: true})
-	for i := range uint64(cacheEntries + 1) { // the first generation is old now
+	for i := range uint64(maxEntries + 1) { // the first generation is old now
 		cache.set(CacheKey{2, i}, Reading{})
 	}
 	for range 2 {
@@ -58,7 +58,7 @@ func TestEntriesHaveNoLongNames(t *testing.T) {
 func TestAPartIsHashedOnce(t *testing.T) {
 	t.Parallel()
 	c := NewCache()
-	parts := []Part{{Kind: Text, Name: []byte("name"), Value: []byte(strings.Repeat("x", cacheFrom))}, {Kind: Text, Value: []byte("y")}}
+	parts := []Part{{Kind: Text, Name: []byte("name"), Value: []byte(strings.Repeat("x", minCached))}, {Kind: Text, Value: []byte("y")}}
 	first := c.Sums(parts)
 	parts[0].Value[0]++
 	if again := c.Sums(parts[:1], parts[1:]); again != first {

@@ -2,7 +2,7 @@ package message
 
 import "github.com/unloop/unloop/gateway/internal/text/offsets"
 
-// Code codes a part, which must not be a call that only the provider has.
+// Code codes a part. It fails for a call that only the provider has.
 func (p *Part) Code(c *offsets.Coder) {
 	if p.Known != nil {
 		c.Fail()

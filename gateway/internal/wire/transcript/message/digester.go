@@ -8,7 +8,7 @@ import (
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
-// Digests are those of one message.
+// Digests are the digests of one message.
 type Digests struct {
 	// Strict covers role, text, other content, tool calls and tool results, without the
 	// ids of calls and messages.
@@ -17,23 +17,22 @@ type Digests struct {
 	Text fingerprint.Digest
 }
 
-// Digester computes digests, and keeps its buffers between them.
+// Digester computes digests. It reuses its buffers.
 type Digester struct {
 	Cache  *Cache
 	Hasher recognize.Hasher
-	// Buffer is free for texts. Each method that returns a text may overwrite it.
+	// Buffer and Parts are scratch space. Each method that returns a text may overwrite Buffer.
 	Buffer []byte
+	Parts  []Part
 
-	// Stop reports whether nobody needs the digests any more; nil for never.
+	// Stop reports whether the digests are no longer needed; nil means never.
 	Stop func() bool
 
 	args []byte
-	// Parts is free for parts that are read together.
-	Parts []Part
 }
 
-// Stopped reports whether nobody needs the digests any more. Loops over a conversation
-// ask, and then leave out the rest.
+// Stopped reports whether the digests are no longer needed. Loops over a conversation then
+// leave out the rest.
 func (d *Digester) Stopped() bool { return d.Stop != nil && d.Stop() }
 
 // Message returns the digests of a message. Its texts are joined with one space. The
@@ -46,7 +45,7 @@ func (d *Digester) Message(role Role, parts []Part) Digests {
 	return Digests{Strict: f.Digest, Text: f.Class}
 }
 
-// MessageOnce is Message for a message that nobody reads again.
+// MessageOnce is Message without the cache, for a message that is not read again.
 func (d *Digester) MessageOnce(role Role, parts []Part) Digests {
 	var fields, others, calls, results fingerprint.Digest
 	for i := range parts {
@@ -78,7 +77,7 @@ func (d *Digester) MessageOnce(role Role, parts []Part) Digests {
 	return Digests{Strict: strict, Text: text}
 }
 
-// Mix adds a digest to a sum that does not depend on their order.
+// Mix adds a digest to a sum. The order of digests does not matter.
 func Mix(sum *fingerprint.Digest, d fingerprint.Digest) {
 	for i := range sum {
 		sum[i] ^= d[i]
@@ -158,8 +157,7 @@ func (d *Digester) Others(parts []Part) (sum fingerprint.Digest) {
 	return sum
 }
 
-// Call returns the key of a tool call, which does not depend on how its arguments are
-// written.
+// Call returns the key of a tool call. It does not depend on the formatting of the arguments.
 func (d *Digester) Call(p *Part) fingerprint.Digest {
 	if p.Known != nil {
 		return p.Known.Key
@@ -179,9 +177,8 @@ func (d *Digester) Arguments(p *Part) []byte {
 	return p.Value
 }
 
-// Human returns the text and the digest of what a human wrote in a user message, without
-// reminders that agents add. human is false if it has nothing else. The text is in the
-// buffer.
+// Human returns the text and the digest of what a human wrote in a user message, without the
+// reminders that agents add. human is false if a human wrote nothing. The text is in the buffer.
 func (d *Digester) Human(parts []Part) (text []byte, digest fingerprint.Digest, human bool) {
 	text, human = d.Words(parts)
 	others := d.Others(parts)
@@ -195,8 +192,8 @@ func (d *Digester) Human(parts []Part) (text []byte, digest fingerprint.Digest, 
 	return text, digest, human
 }
 
-// Words returns the texts of a message that are not reminders, with one space between
-// them, in the buffer. some is false if there is none.
+// Words returns the texts of a message without reminders, joined with spaces, in the buffer.
+// some is false if there are none.
 func (d *Digester) Words(parts []Part) (text []byte, some bool) {
 	text = d.Buffer[:0]
 	for i := range parts {
@@ -219,8 +216,8 @@ func (d *Digester) Words(parts []Part) (text []byte, some bool) {
 	return text, some
 }
 
-// IsReminder reports whether a text is a note that an agent put beside the text of a
-// human or the result of a tool.
+// IsReminder reports whether a text is a note that an agent added to the text of a human or the
+// result of a tool.
 func IsReminder(text []byte) bool {
 	return bytes.HasPrefix(text, []byte("<system-reminder>")) && bytes.HasSuffix(text, []byte("</system-reminder>"))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
-// AppendMedia appends a word for pictures and other media, given the result of
+// AppendMedia appends a word that stands for media with the digest others, from
 // [Digester.Others]. Comparisons of texts treat it as an identifier.
 func AppendMedia(dst []byte, others fingerprint.Digest) []byte {
 	if others.IsZero() {
@@ -32,7 +32,7 @@ func (d *Digester) other(p *Part) fingerprint.Digest {
 	return d.Cache.Read(otherWay, []Part{{Kind: Other, Value: p.Value, sum: p.sum}}, func() Reading { return Reading{Digest: d.value(withReferences(p.Value))} }).Digest
 }
 
-// withReferences returns JSON with the URLs in it as [recognize.Reference] gives them.
+// withReferences returns JSON with each URL in it replaced by its [recognize.Reference].
 func withReferences(raw []byte) []byte {
 	if bytes.IndexByte(raw, '?') < 0 || !bytes.Contains(raw, []byte(`"http`)) {
 		return raw
@@ -68,9 +68,9 @@ func stringLen(text []byte) int {
 	return len(text)
 }
 
-// value returns the digest of any JSON, without members that change while the content
-// does not: cache marks, signatures and ids. The id is the content where there is nothing
-// else but a type.
+// value returns the digest of any JSON. It leaves out members that change while the content
+// stays the same: cache marks, signatures and ids. The id counts if there is nothing else but
+// a type.
 func (d *Digester) value(raw []byte) fingerprint.Digest {
 	if len(raw) == 0 || raw[0] != '{' {
 		return d.canonical(raw)

@@ -1,6 +1,5 @@
-// Package message is the form that the messages of all wire formats have in common:
-// parts with their kind, and digests of them. The same message has the same digests in
-// every format.
+// Package message is the common form of messages in all wire formats: a list of parts, and
+// digests of them. The same message has the same digests in every format.
 //
 // Parts hold slices of the body. The package knows no wire format, no conversation and
 // no policy.

@@ -6,9 +6,9 @@ import (
 	"github.com/unloop/unloop/schemas/toolname"
 )
 
-// Again reports whether the newest round of a history repeats an earlier one, in calls
-// and results, although there was news between them: the same test after another edit,
-// the same wait while a job runs, or what a human asked for again.
+// Again reports whether the newest round of a history repeats the calls and results of an
+// earlier one although something new happened in between: the same test after another edit,
+// the same wait while a job runs, or a human's repeated request.
 func Again(items []Item) bool {
 	n := len(items) - 1
 	if n < 2 || len(items[n].Calls) == 0 || !repeats(items[:n], &items[n].Calls[0]) {

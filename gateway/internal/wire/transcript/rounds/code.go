@@ -5,7 +5,7 @@ import (
 	"github.com/unloop/unloop/gateway/internal/wire/transcript/message"
 )
 
-// Code codes the rounds as they are between two messages.
+// Code codes the state of the rounds between two messages.
 func (t *Rounds) Code(c *offsets.Coder) {
 	message.CodeParts(c, &t.System)
 	codeTexts(c, &t.Tools)
@@ -19,7 +19,7 @@ func (t *Rounds) Code(c *offsets.Coder) {
 
 func codeTexts(c *offsets.Coder, texts *[][]byte) { offsets.List(c, texts, c.Bytes) }
 
-// identify sets the keys and sums that are needed sooner or later, so that they are computed once.
+// identify computes the keys and sums, which are needed sooner or later, so that the state has them.
 func (h *history) identify(d *message.Digester) {
 	for i := range h.slots {
 		s := &h.slots[i]

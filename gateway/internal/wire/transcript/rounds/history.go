@@ -18,7 +18,7 @@ const (
 // usualSlots is how many slots are allocated together.
 const usualSlots = 8
 
-// history has the newest rounds and human messages, in a ring.
+// history is a ring of the newest rounds and human messages.
 type history struct {
 	limit  int
 	slots  []slot
@@ -26,7 +26,7 @@ type history struct {
 	before fingerprint.Digest
 	// strays are results of calls that the history does not have, oldest first.
 	strays []stray
-	// kept is the round of these calls, as far as the server has it.
+	// kept are the calls of the strays, as far as the server has them.
 	kept []keptCall
 	// waiting says that the previous message has calls, answered that it has results.
 	waiting, answered bool
@@ -71,11 +71,11 @@ type answer struct {
 	from, to int // of slot.content
 	// sums identify the call with the result for a cache; zero until they are needed.
 	sums message.CacheKey
-	// read are the call with the result as rules read it, if the history goes on.
+	// read holds the call as rules read it, if the conversation continues.
 	read []readCall
 }
 
-// forget drops what was known of an answer that has changed.
+// forget drops what was derived from an answer that has changed.
 func (a *answer) forget() { a.sums, a.read = message.CacheKey{}, nil }
 
 // readCall is a call as rules with a number read it.
@@ -199,7 +199,7 @@ func (h *history) isStray(id []byte) bool {
 func (h *history) answer(result *message.Part, content []message.Part) {
 	looks := 0
 	for i := range slices.Backward(h.slots) {
-		s := &h.slots[(h.next+i)%len(h.slots)]
+		s := h.slot(i)
 		for c := range s.calls {
 			if looks++; looks > maxLookup {
 				return // no stray: its call may be further back

@@ -41,16 +41,16 @@ type Rules struct {
 // ruleSets is the number of rules that have a number.
 var ruleSets atomic.Uint64
 
-// Numbered returns the rules with a number, which a Cache needs to remember what they
-// read. Rules without one, other than the zero Rules, do not use the cache. Number them
-// once for a policy, not for a request.
+// Numbered returns the rules with a number, under which a Cache holds what they read. Rules
+// without a number, other than the zero Rules, do not use the cache. Number the rules of a
+// policy once, and not for each request.
 func (r Rules) Numbered() Rules {
 	r.number = ruleSets.Add(1)
 	return r
 }
 
-// remembered reports whether a cache may be used.
-func (r *Rules) remembered() bool {
+// cached reports whether a cache may be used.
+func (r *Rules) cached() bool {
 	return r.number != 0 || r.Volatile == nil && r.Failures == nil && len(r.Hints) == 0
 }
 
@@ -69,7 +69,7 @@ func (t *Rounds) History(rules Rules) (items []Item, before fingerprint.Digest) 
 	}
 	calls := make([]message.ToolCall, h.calls())
 	for i := 0; i < len(h.slots) && !t.digester.Stopped(); i++ {
-		s := &h.slots[(h.next+i)%len(h.slots)]
+		s := h.slot(i)
 		items, midturn = append(items, Item{}), append(midturn, s.midturn)
 		it := &items[len(items)-1]
 		it.Human, it.Summary, it.Closed = s.human, s.summary, s.closed
@@ -81,7 +81,7 @@ func (t *Rounds) History(rules Rules) (items []Item, before fingerprint.Digest) 
 			it.Calls[c].NotOffered = offered.lacks(&it.Calls[c])
 		}
 	}
-	if n := len(items); n > 0 && h.retold(t.GoesOn) {
+	if n := len(items); n > 0 && h.retold(t.Continues) {
 		for c := range items[n-1].Calls {
 			items[n-1].Calls[c].Retold = !items[n-1].Calls[c].Failed
 		}
@@ -169,13 +169,13 @@ func (t *Rounds) call(s *slot, c int, rules *Rules) message.ToolCall {
 		out = t.readCall(s, c, rules)
 	}
 	out.ID, out.Provided = s.id(c), p.Provided
-	if t.GoesOn && rules.number != 0 {
+	if t.Continues && rules.number != 0 {
 		a.read = append(a.read, readCall{rules.number, out})
 	}
 	return out
 }
 
-// identify sets the sums of the c-th call, which the body contains, and its result.
+// identify sets the sums of the c-th call and its result.
 func (s *slot) identify(d *message.Digester, c int) {
 	a := &s.answers[c]
 	if a.sums != (message.CacheKey{}) {
@@ -206,10 +206,10 @@ func (t *Rounds) readCall(s *slot, c int, rules *Rules) message.ToolCall {
 	return out
 }
 
-// cache returns the cache for some rules; nil for none. What a history that goes on has read of a
-// call stays with it.
+// cache returns the cache for some rules; nil for none. A conversation that continues keeps the calls
+// that it has read with its rounds instead.
 func (t *Rounds) cache(rules *Rules) *message.Cache {
-	if !rules.remembered() || t.GoesOn && rules.number != 0 {
+	if !rules.cached() || t.Continues && rules.number != 0 {
 		return nil
 	}
 	return t.digester.Cache

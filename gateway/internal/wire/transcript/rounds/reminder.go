@@ -9,8 +9,8 @@ import (
 	"github.com/unloop/unloop/schemas/fingerprint"
 )
 
-// reminders is the number of messages in a row, each directly behind the results of a
-// round, from which on they are a harness's: no human writes after each round.
+// reminders is the number of consecutive messages, each directly after the results of a round,
+// that must come from a harness: no human writes after each round.
 const reminders = 3
 
 // user adds a user message. It is a human's, unless it is the result of calls before it
@@ -96,17 +96,13 @@ func (h *history) answerAll(parts []message.Part) bool {
 
 // newest returns the newest slot; nil for none.
 func (h *history) newest() *slot {
-	switch n := len(h.slots); {
-	case n == 0:
+	if len(h.slots) == 0 {
 		return nil
-	case n < h.limit:
-		return &h.slots[n-1]
-	default:
-		return &h.slots[(h.next+n-1)%n]
 	}
+	return h.slot(len(h.slots) - 1)
 }
 
-// follow sets what the next message depends on.
+// follow updates the state on which the next message depends.
 func (h *history) follow(role message.Role, parts []message.Part) {
 	h.waiting = role == message.Assistant && message.Has(parts, message.Call)
 	h.answered = message.Has(parts, message.Result)

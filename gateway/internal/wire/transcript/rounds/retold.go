@@ -8,29 +8,29 @@ import (
 )
 
 const (
-	// leastLines is how many different lines a result must have to be compared line by
-	// line, and leastLine the minimum size of a line, in bytes.
-	leastLines, leastLine = 5, 8
-	// mostLines is the number of lines from which on a result is not compared.
-	mostLines = 4096
-	// probe is how much of a line is looked for first. Nearly all results have a line that
-	// is nowhere else, and need no more.
+	// minLines is the minimum number of different lines of a result that is compared line by
+	// line, and minLine the minimum size of a line, in bytes.
+	minLines, minLine = 5, 8
+	// maxLines is the number of lines from which on a result is not compared.
+	maxLines = 4096
+	// probe is the number of bytes of a line that are searched for first. Nearly all results have
+	// a line that occurs nowhere else, which settles it.
 	probe = 48
-	// bitsPerLine is the size of a filter of lines: with two bits of each line, one of forty other
-	// lines seems to be in it.
+	// bitsPerLine is the size of a Bloom filter per line. With two bits set for each line, 1 in 40
+	// other lines is a false positive.
 	bitsPerLine = 12
 )
 
-// retold reports whether each line of the newest round's results stands in an earlier
-// result: other windows of a file, or another search for the same. The first and the last
-// line of a result, which may say what follows, and short ones do not count. goesOn says that the
-// history is asked again when it has more: its lines are remembered.
-func (h *history) retold(goesOn bool) bool {
+// retold reports whether each line of the newest round's results occurs in an earlier result:
+// other windows of a file, or another search for the same thing. Short lines do not count, nor do
+// the first and the last line of a result, which may say what follows. If the conversation
+// continues, the slots keep filters of their lines.
+func (h *history) retold(continues bool) bool {
 	newest := h.newest()
 	if newest == nil || len(newest.calls) == 0 || len(newest.content) == 0 {
 		return false
 	}
-	var longest []byte // which is seldom elsewhere: nearly all results need no more
+	var longest []byte // rarely occurs elsewhere, which settles nearly all results
 	for i := range newest.content {
 		p := &newest.content[i]
 		if p.Kind != message.Text {
@@ -42,18 +42,18 @@ func (h *history) retold(goesOn bool) bool {
 			}
 		})
 	}
-	if len(longest) < leastLine || !h.stands(newest, longest, goesOn) {
+	if len(longest) < minLine || !h.stands(newest, longest, continues) {
 		return false
 	}
 	lines := map[string]bool{}
 	for i := range newest.content {
 		eachLine(newest.content[i].Value, func(line []byte, edge bool) {
-			if !edge && len(line) >= leastLine && len(lines) < mostLines {
+			if !edge && len(line) >= minLine && len(lines) < maxLines {
 				lines[string(line)] = true
 			}
 		})
 	}
-	if len(lines) < leastLines || len(lines) == mostLines || !h.probed(newest, lines, goesOn) {
+	if len(lines) < minLines || len(lines) == maxLines || !h.probed(newest, lines, continues) {
 		return false
 	}
 	h.earlier(newest, func(value []byte) bool {
@@ -63,29 +63,29 @@ func (h *history) retold(goesOn bool) bool {
 	return len(lines) == 0
 }
 
-// probed reports whether some of the lines may stand in earlier results.
-func (h *history) probed(newest *slot, lines map[string]bool, goesOn bool) bool {
+// probed reports whether a few of the lines may all occur in earlier results.
+func (h *history) probed(newest *slot, lines map[string]bool, continues bool) bool {
 	const probes = 3
 	n := 0
 	for line := range lines {
 		if n++; n > probes {
 			break
 		}
-		if !h.stands(newest, []byte(line), goesOn) {
+		if !h.stands(newest, []byte(line), continues) {
 			return false
 		}
 	}
 	return true
 }
 
-// stands reports whether a line may stand in an earlier result.
-func (h *history) stands(newest *slot, line []byte, goesOn bool) bool {
+// stands reports whether a line may occur in an earlier result.
+func (h *history) stands(newest *slot, line []byte, continues bool) bool {
 	part := line[:min(len(line), probe)]
 	for i := range h.slots {
 		s := &h.slots[i]
 		switch {
 		case s == newest || len(s.content) == 0:
-		case goesOn:
+		case continues:
 			if s.lines == nil {
 				s.lines = linesOf(s.content)
 			}
@@ -111,7 +111,7 @@ func (s *slot) contains(part []byte) bool {
 // lineSet is a Bloom filter of the lines of results.
 type lineSet []uint64
 
-// linesSeed is that of the hashes of lines, so that nobody can construct lines that fill a filter.
+// linesSeed is secret, so that nobody can construct lines that fill a filter.
 var linesSeed = maphash.MakeSeed()
 
 func linesOf(content []message.Part) lineSet {
@@ -121,7 +121,7 @@ func linesOf(content []message.Part) lineSet {
 			continue
 		}
 		eachLine(content[i].Value, func(line []byte, _ bool) {
-			if len(line) >= leastLine {
+			if len(line) >= minLine {
 				hashes = append(hashes, maphash.Bytes(linesSeed, line))
 			}
 		})

@@ -23,9 +23,9 @@ type Rounds struct {
 	// offers more than these.
 	Tools   [][]byte
 	Unnamed bool
-	// GoesOn says that messages follow after the history was read, which then is read again:
-	// its calls are remembered.
-	GoesOn bool
+	// Continues is set if messages follow after the history was read. The calls that were read
+	// stay with the rounds, because the history is then read again.
+	Continues bool
 
 	digester *message.Digester
 	wire     history
@@ -60,8 +60,8 @@ func (t *Rounds) HasTools() bool {
 // InText reports whether the agent acts in text.
 func (t *Rounds) InText() bool { return len(t.inText()) > 0 }
 
-// Closed reports whether the conversation ends with a message behind an answer without a
-// call.
+// Closed reports whether the conversation ends with a message that follows an answer without
+// a call.
 func (t *Rounds) Closed() bool {
 	if text := t.inText(); len(text) > 0 {
 		return text[len(text)-1].closed
@@ -76,9 +76,9 @@ func (t *Rounds) Turned() bool {
 		slices.ContainsFunc(t.wire.slots, func(s slot) bool { return s.closed })
 }
 
-// Since returns a digest of the rounds between the newest one and the last before it of
-// the same calls, without the newest shown ones: an edit between two runs of a test. It
-// is zero if there are none, or no such round since the last human message.
+// Since returns a digest of the rounds between the newest one and the previous round with the
+// same calls, without the newest shown ones: an edit between two runs of a test. It is zero if
+// there are none, or if a human message came after the previous round.
 func (t *Rounds) Since(shown int) (sum fingerprint.Digest) {
 	n, round := len(t.wire.slots), t.wireRound
 	if text := t.inText(); len(text) > 0 {
@@ -110,8 +110,8 @@ func (t *Rounds) wireRound(i int) fingerprint.Digest {
 	return s.key(t.digester)
 }
 
-// Elsewhere adds to a sum the call of a result that the history does not have: its key,
-// or its id if nobody knows the call.
+// Elsewhere adds the call of a stray result to a sum: its key or, if the call is not known, its
+// id.
 func (t *Rounds) Elsewhere(sum fingerprint.Digest, result *message.Part) fingerprint.Digest {
 	if result.Kind != message.Result || len(result.ID) == 0 || !t.wire.isStray(result.ID) {
 		return sum
