@@ -149,16 +149,20 @@ func TestKilledDetectorCostsOnlyItsOwnAnswers(t *testing.T) {
 	victim := startDetector(t, s)
 	startDetector(t, s)
 	startDetector(t, s)
-	check := steady("p")
+	hit := func(id int) *checkpb.Check {
+		check := steady("p")
+		check.Hit = fmt.Sprintf("%08d", id)
+		return check
+	}
 	killed := make(chan struct{})
 	var sum tally
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var answered atomic.Int64
 	nc := s.Conn()
-	for range requests {
+	for i := range requests {
 		wg.Go(func() {
-			decisions, err := tryAsk(nc, 2*time.Second, check)
+			decisions, err := tryAsk(nc, 2*time.Second, hit(i))
 			if answered.Add(1) == requests/4 {
 				victim.nc.Close() // as its death would look to everyone else
 				close(killed)
@@ -183,12 +187,12 @@ func TestKilledDetectorCostsOnlyItsOwnAnswers(t *testing.T) {
 	// As long as the server has not seen the end of its connection, the dead detector
 	// is sent checks and handed keys, which cost their time-out.
 	lost := 0
-	decisions, err := tryAsk(nc, 2*time.Second, check)
+	decisions, err := tryAsk(nc, 2*time.Second, hit(requests))
 	for err != nil || decisions[0].GetError() != "" {
 		if lost++; lost > 10 {
 			t.Fatalf("after %d checks without an answer: %v, %v", lost, err, decisions)
 		}
-		decisions, err = tryAsk(nc, 2*time.Second, check)
+		decisions, err = tryAsk(nc, 2*time.Second, hit(requests+lost))
 	}
 	counted := int(decisions[0].GetHitCounts()[0]) - 1
 	if least := sum.allowed + sum.rejected; counted < least || counted > requests+lost {

@@ -51,7 +51,7 @@ type Alertmanager struct {
 // New returns a sink for the server.
 func New(cfg Config, dialer *net.Dialer) *Alertmanager {
 	target := cfg.URL
-	if base := target.JoinPath(); !strings.HasSuffix(base.Path, "/api/v2/alerts") {
+	if !strings.HasSuffix(strings.TrimRight(target.Path, "/"), "/api/v2/alerts") {
 		target = target.JoinPath("api", "v2", "alerts")
 	}
 	if cfg.User != "" {
