@@ -12,7 +12,7 @@ func (f Facts) Hint() string {
 	return f.Fill(hint)
 }
 
-const untilReleased = "Nothing goes on until a human sends a message or releases the loop."
+const untilReleased = "All requests are refused until a human sends a message or releases the loop."
 
 // advice says what to do, which depends on the action.
 func (f Facts) advice() string {
