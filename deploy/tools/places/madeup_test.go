@@ -21,14 +21,13 @@ var changes = []struct {
 	edits   []edit
 }{
 	{"A rule of a finding.", []edit{
-		{"schemas/finding/catalogue.go", "\tNothingNew = \"nothing-new\"\n", "\tMadeUp = \"made-up\"\n"},
+		{"schemas/finding/catalogue.go", "\tNothingNew = \"nothing-new\"", "\tMadeUp = \"made-up\"\n"},
 		{"schemas/finding/catalogue.go", "\t{\n\t\tDetector: Cycle, Compares: \"rounds of calls, and their results\",", `	{
 		Detector: Tool, Rule: MadeUp, Compares: "what a test makes up", Title: "a made-up loop{tools}", Text: "a made-up loop{tools} {n} times",
 		Hint: "The {tool} made something up {n} times. {advice}", Advice: useResults,
 	},
 `},
-		{"detector/internal/toolloop/detection.go", "\tRepeat     Rule = finding.Repeat", "\tMadeUp Rule = finding.MadeUp\n"},
-		{"detector/internal/toolloop/detect.go", "\tif n := s.similarFailures(c); ", "\tif int(e.pure) == p.MadeUp {\n\t\tadd(base, MadeUp, Warn, e.pure, p.MadeUp)\n\t}\n"},
+		{"detector/internal/toolloop/detect.go", "\tif n := s.similarFailures(c); ", "\tif int(e.pure) == p.MadeUp {\n\t\tadd(base, finding.MadeUp, Warn, e.pure, p.MadeUp)\n\t}\n"},
 	}},
 	{"A field of a policy.", []edit{
 		{"schemas/policy/tool.go", "\tGlobalCircuitBreaker int ", "\tMadeUp int `json:\"made_up\" check:\"min=0,max=9\" doc:\"A made-up number.\"`\n"},

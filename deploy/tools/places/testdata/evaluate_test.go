@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/unloop/unloop/detector/internal/toolloop"
 	"github.com/unloop/unloop/schemas/checkpb"
 )
 
@@ -21,7 +22,7 @@ func TestMadeUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	watch.Step(Session{}, time.Now())
+	watch.Step(toolloop.State{}, time.Now())
 	for _, f := range watch.Result().Findings {
 		if f.GetRule() == "made-up" && strings.Contains(f.GetMessage(), "The tool read made something up 2 times.") {
 			return
