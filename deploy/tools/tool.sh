@@ -17,6 +17,7 @@ source "$here/compile.sh"
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/unloop
 
 GOLANGCI_LINT_VERSION=v2.15.0
+CADDY_VERSION=v2.11.9
 GOTESTSUM_VERSION=v1.13.0
 TRAEFIK_VERSION=v3.6.7
 

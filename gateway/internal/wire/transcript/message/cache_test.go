@@ -68,7 +68,7 @@ func TestAPartIsHashedOnce(t *testing.T) {
 	if c.Sums(changed) == first {
 		t.Error("another value has the same sums")
 	}
-	if known := append(changed, Part{Kind: Call, Known: &ToolCall{}}); c.Sums(known) != (CacheKey{}) || (*Cache)(nil).Sums(parts) != (CacheKey{}) {
+	if known := []Part{{Kind: Call, Known: &ToolCall{}}}; c.Sums(known) != (CacheKey{}) || (*Cache)(nil).Sums(parts) != (CacheKey{}) {
 		t.Error("sums of a call that is not in the body, or without a cache")
 	}
 }
