@@ -225,7 +225,7 @@ func TestFindingsSayWhatIsDoneAboutThem(t *testing.T) {
 	}{
 		"a block that is a hint":     {rounds(5, same), checkpb.Action_ACTION_HINT, "Use what it already told you", 0},
 		"a block":                    {rounds(5, same), checkpb.Action_ACTION_REJECT, "This call is blocked", 0},
-		"a block that is a break":    {rounds(5, same), checkpb.Action_ACTION_BREAK, "Nothing goes on", 0},
+		"a block that is a break":    {rounds(5, same), checkpb.Action_ACTION_BREAK, "All requests are refused", 0},
 		"a hint that leads on":       {failures, checkpb.Action_ACTION_REJECT, "This call is blocked", 0},
 		"a poll that is only warned": {polls[:9], checkpb.Action_ACTION_REJECT, "Wait 60 seconds", 60},
 		"a poll that is blocked":     {polls, checkpb.Action_ACTION_REJECT, "This call is blocked", 0},

@@ -365,7 +365,7 @@ func TestMessagesSayWhatIsDone(t *testing.T) {
 	t.Parallel()
 	for _, rule := range []string{finding.Repeat, finding.Outcome, finding.SameError, finding.AllFailed, finding.Round, finding.Wide} {
 		f := toolloop.Detection{Rule: rule, Level: toolloop.Block, Tool: "A", Count: 12, Threshold: 9, Poll: true, Backoff: 60}
-		for action, want := range map[string]string{"hint": "Wait 60 seconds", "reject": "is blocked", "break": "Nothing goes on"} {
+		for action, want := range map[string]string{"hint": "Wait 60 seconds", "reject": "is blocked", "break": "All requests are refused"} {
 			if text := said(f, action); !strings.HasSuffix(text, ".") || !strings.Contains(text, want) {
 				t.Errorf("%s, %v: %q; want it to say %q", rule, action, text, want)
 			}
