@@ -115,7 +115,7 @@ func (b *bench) compareRates(ctx context.Context, title string, contenders ...me
 	return nil
 }
 
-// gateway runs a gateway of which only the checks are used.
+// gateway runs a gateway for its checks alone.
 func (b *bench) gateway(ctx context.Context, nc *natskit.Conn, inProcess *natskit.InProcess) (*gateway.Gateway, error) {
 	cfg := gateway.DefaultConfig()
 	cfg.Listen, cfg.CheckTimeout = "127.0.0.1:0", patience

@@ -107,7 +107,7 @@ func (b *bench) compareUnloop(ctx context.Context, sessions []traffic.Session, c
 	return b.compareSessions(ctx, sessions, calls, all, sessionFigures)
 }
 
-// compareSessions replays sessions through all instances, of which the first is the bare proxy.
+// compareSessions replays sessions through all instances. The first is the bare proxy.
 func (b *bench) compareSessions(ctx context.Context, sessions []traffic.Session, calls int, all []*instance, figures []measure.Figure) error {
 	var contenders []measure.Contender
 	written := []string{"bytes (writes) to JetStream per request"}

@@ -52,8 +52,8 @@ func (r *release) writePlatformPackage(t target, files []file) error {
 	return r.pack(fmt.Sprintf("unloop-%s-%s-%s.tgz", t.npmOS(), t.npmCPU(), r.version), m, kept)
 }
 
-// writePackage writes the npm package that users install. It has no binary: it depends on the
-// packages of all platforms, of which npm installs one, and starts that.
+// writePackage writes the npm package that users install. It has no binary: it depends on
+// the packages of all platforms, and starts the one that npm installs.
 func (r *release) writePackage(targets []target) error {
 	m := manifest{
 		Name: "unloop", Version: r.version, License: "Apache-2.0", Description: npmDescription,

@@ -107,7 +107,7 @@ func TestDashboardInABrowserShowsALoopAndReleasesIt(t *testing.T) {
 	b := browse(t)
 	s := start(t, echo(t), func(cfg *system.Config) { cfg.OverNATS = false })
 	b.do(chromedp.Navigate(s.AdminURL() + "/"))
-	if text := b.see("#live-empty"); !strings.Contains(text, "No agent goes in circles") {
+	if text := b.see("#live-empty"); !strings.Contains(text, "No agent is going in circles") {
 		t.Errorf("without a loop: %q", text)
 	}
 	b.see(".connection.live")

@@ -26,7 +26,7 @@ func stamp(n int) string {
 }
 
 // recording writes a session in an agent's format: a question, rounds of one failing command, and
-// an answer. Each answer costs 1,000 tokens, of which 600 were cached, and 20.
+// an answer. Each answer costs 1,000 tokens of input, 600 of them cached, and 20 of output.
 var recordings = map[string]struct {
 	path  string
 	write func(t *testing.T, path string)

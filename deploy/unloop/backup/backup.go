@@ -39,7 +39,7 @@ var (
 	ErrGrew = errors.New("partitions were added meanwhile: repeat the backup")
 	// ErrExists means that the file of a new backup exists.
 	ErrExists = errors.New("file exists already")
-	// ErrInMemory means that a stream is stored in memory, of which servers make no snapshots.
+	// ErrInMemory means that a stream is stored in memory. Servers make no snapshots of it.
 	ErrInMemory = errors.New("stream is stored in memory, which NATS servers cannot back up")
 )
 

@@ -2,5 +2,5 @@
 
 package doctor
 
-// freeBytes is not implemented on this system.
+// freeBytes is known on Linux and macOS alone.
 func freeBytes(string) (uint64, bool) { return 0, false }

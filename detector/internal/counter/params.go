@@ -30,7 +30,7 @@ func FromWire(c *checkpb.Counter) (Params, error) {
 // times.
 const maxLength = 366 * 24 * time.Hour
 
-// levels reads the steps of an escalation, the last of which is at most at the given count.
+// levels reads the steps of an escalation. The last step is at most at the given count.
 func levels(steps []*checkpb.Step, most int) ([]Level, error) {
 	if len(steps) == 0 || len(steps) > maxSteps {
 		return nil, fmt.Errorf("counter has %d steps, must have 1 to %d", len(steps), maxSteps)

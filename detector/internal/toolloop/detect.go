@@ -93,8 +93,8 @@ func (s *State) patience(t *tool) int {
 	return 1
 }
 
-// stands returns the level of a finding about errors: a block if there are Escalate times as
-// many as the threshold, of which at least as many as the threshold told nothing new.
+// stands returns the level of a finding about errors: a block if there are at least Escalate
+// times the threshold, and at least the threshold of them told nothing new.
 func (p *Params) stands(count, stale uint32, threshold int) Level {
 	if p.Tool.Escalate > 0 && int(count) >= p.Tool.Escalate*threshold && int(stale) >= threshold {
 		return Block

@@ -67,7 +67,7 @@ func names[T ~string](all []T) string {
 	return strings.Join(words, ", ")
 }
 
-// paged is selected for a list, of which it also reads the wanted page.
+// paged is selected for a list: it also reads which page is wanted.
 func (a *API) paged(w http.ResponseWriter, r *http.Request) (f board.Filter, limit, offset int, ok bool) {
 	if limit, ok = number(w, r, "limit", defaultLimit, 1, maxLimit); ok {
 		offset, ok = number(w, r, "offset", 0, 0, maxOffset)

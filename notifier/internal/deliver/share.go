@@ -68,7 +68,7 @@ type usage struct {
 	lastSweep time.Time
 }
 
-// stored is a record's size in bytes and its expiry, of which followers are not notified.
+// stored is a record's size in bytes and its expiry. Followers are not notified of expiries.
 type stored struct {
 	bytes float64
 	until time.Time

@@ -62,8 +62,8 @@ func NewMemory() *Memory {
 	}
 }
 
-// Waiting is what Memory keeps of a request until it is answered. The zero value is that of
-// a request of which it keeps nothing.
+// Waiting is what Memory keeps of a request until it is answered. The zero value keeps
+// nothing.
 type Waiting struct {
 	sent   []*sender
 	rounds []*round

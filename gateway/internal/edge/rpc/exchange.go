@@ -47,7 +47,7 @@ type exchange struct {
 	// changed is the body that replaces the request's own; nil for none.
 	changed []byte
 	marks   http.Header
-	// in is the pipe for the answer's body, of which parts parts have come.
+	// in is the pipe for the answer's body, and parts counts the parts that arrived.
 	in    *io.PipeWriter
 	parts int
 }

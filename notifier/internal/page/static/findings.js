@@ -20,10 +20,11 @@ const did = {
 // story returns a paragraph about who repeats what, what Unloop did, and what that saved.
 export function story(loop, course) {
   const others = new Map(sorted(loop).filter((f) => f.title !== loop.title).map((f) => [f.title, f.text]).reverse()); // of each kind the strongest
-  const end = loop.state === "open" ? `It ends at ${clockTime(loop.ends)} if nothing more is found.` : `It ended at ${clockTime(loop.ends)}, and its requests pass.`;
+  const open = loop.state === "open";
+  const end = open ? `It ends at ${clockTime(loop.ends)} if nothing more is found.` : `It ended at ${clockTime(loop.ends)}, and its requests pass.`;
   return h("p", { class: "story" },
-    `Since ${clockTime(loop.first_seen)}${loop.state === "open" ? ` (${since(loop.first_seen)})` : ""} an agent`, loop.tenant ? [" of ", h("b", {}, loop.tenant)] : null,
-    " goes in circles: ", h("b", {}, loop.text), others.size > 0 ? `; also ${[...others.values()].reverse().join("; ")}` : null, ". ",
+    open ? `Since ${clockTime(loop.first_seen)} (${since(loop.first_seen)}) an agent` : `From ${clockTime(loop.first_seen)} an agent`, loop.tenant ? [" of ", h("b", {}, loop.tenant)] : null,
+    open ? " has been going in circles: " : " went in circles: ", h("b", {}, loop.text), others.size > 0 ? `; also ${[...others.values()].reverse().join("; ")}` : null, ". ",
     actions(loop, course), " ", cost(loop), end);
 }
 

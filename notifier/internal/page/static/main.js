@@ -120,7 +120,7 @@ function drawEmpty() {
   fill($("live-empty"), `${narrowed} ${gateways}`, () => {
     if (narrowed) return h("p", {}, "No open loop is like this. ", h("a", { href: link({ q: "", only: {} }) }, "Show all"));
     if (gateways === 0) return h("p", {}, h("strong", {}, "No gateway is ready, so nothing is watched."), " Start one with ", h("code", {}, "unloop gateway"), " or ", h("code", {}, "unloop up"), ", and point an agent's base URL at it.");
-    return h("p", {}, h("strong", {}, "No agent goes in circles."), " A loop appears here within a second of being found. To see one, run ", h("code", {}, "unloop demo"), ".");
+    return h("p", {}, h("strong", {}, "No agent is going in circles."), " A loop appears here within a second of being found. To see one, run ", h("code", {}, "unloop demo"), ".");
   });
 }
 

@@ -29,8 +29,8 @@ type Config struct {
 	// URL is the address, http or https. User and password in it become basic
 	// authentication.
 	URL *url.URL
-	// Keys sign requests, one signature each, of which receivers accept any. Without keys
-	// there is no signature.
+	// Keys sign requests, each with a signature of its own. Receivers accept any of them.
+	// Without keys there is no signature.
 	Keys [][]byte
 	// Template writes the body; nil for the JSON of events.
 	Template *render.Template
