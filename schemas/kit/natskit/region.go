@@ -14,8 +14,8 @@ import (
 	"github.com/unloop/unloop/schemas/kit/pause"
 )
 
-// Region is the role of a cluster among several regions, each of which has its own JetStream
-// domain of the same name. The zero value is a single cluster.
+// Region is the role of a cluster among several regions. Each region has a JetStream domain
+// of its own, of the same name. The zero value is a single cluster.
 type Region struct {
 	// Name is the cluster's own region.
 	Name string

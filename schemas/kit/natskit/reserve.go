@@ -22,7 +22,7 @@ const (
 	leastGrant = 4 << 10
 )
 
-// Room tells whether a bucket that refuses new records when full has room for another key in
+// Room reports whether a bucket that refuses new records when full has room for another key in
 // its fullest partition. From FullFrom on there is none: the rest is for the growth of
 // existing records. Make it with NewRoom.
 type Room struct {

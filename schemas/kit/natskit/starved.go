@@ -10,7 +10,7 @@ import (
 // request and its answer are scheduled about a dozen times.
 const starvedAfter = time.Millisecond
 
-// Starvation tells whether this process gets enough processor time. The zero value is ready
+// Starvation reports whether this process gets enough processor time. The zero value is ready
 // to use.
 type Starvation struct {
 	mu     sync.Mutex

@@ -16,7 +16,7 @@ import (
 	"github.com/unloop/unloop/schemas/kit/access"
 )
 
-// maxScrapes bounds concurrent scrapes, each of which takes memory for all metrics. Further
+// maxScrapes bounds concurrent scrapes: each takes memory for all metrics. Further
 // ones get 503.
 const maxScrapes = 8
 
